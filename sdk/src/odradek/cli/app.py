@@ -29,12 +29,12 @@ class _Commands(CommandGroup):
         if cmd_name not in self.commands:
             home = COMMANDS.get(cmd_name)
             if home is not None:
-                found = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
+                loaded = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
             elif cmd_name in (others := other_commands()):
-                found = others[cmd_name].load()
+                loaded = others[cmd_name].load()
             else:
                 return None
-            self.commands[cmd_name] = _made(cmd_name, found)
+            self.commands[cmd_name] = _made(cmd_name, loaded)
         return self.commands[cmd_name]
 
 
@@ -44,13 +44,13 @@ def _word(name: str) -> Any:
     return import_module(f"{click}.shell_completion").CompletionItem(name)
 
 
-def _made(name: str, found: Any) -> Any:
+def _made(name: str, loaded: Any) -> Any:
     """Return a command of a function or of a group of commands (typer.Typer)."""
-    if isinstance(found, typer.Typer):
-        command: Any = typer.main.get_group(found)
+    if isinstance(loaded, typer.Typer):
+        command: Any = typer.main.get_group(loaded)
     else:
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        alone.command(name)(found)
+        alone.command(name)(loaded)
         command = typer.main.get_command(alone)
     command.name = name
     return command

@@ -44,7 +44,7 @@ def topic_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def group_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the groups of all kinds whose ids begin with `incomplete`."""
-    return _names(ctx, incomplete, lambda client: [each.group_id for each in client.list_consumer_groups()])
+    return _names(ctx, incomplete, lambda client: [group.group_id for group in client.list_consumer_groups()])
 
 
 def _names(ctx: typer.Context, incomplete: str, ask: Callable[[Any], list[str]]) -> list[str]:

@@ -62,32 +62,32 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
     Without an address it is that of the service that runs on the folder; without an embedded service in the folder, the
     profile of `odradek configure` is used.
     """
-    given = file_configs()
-    if bootstrap_servers == DEFAULT_SERVER and "bootstrap_servers" in given:
-        bootstrap_servers = str(given["bootstrap_servers"])
-    return _found_configs(bootstrap_servers, data_dir, given) | {
-        name: value for name, value in given.items() if name != "bootstrap_servers"
+    from_file = file_configs()
+    if bootstrap_servers == DEFAULT_SERVER and "bootstrap_servers" in from_file:
+        bootstrap_servers = str(from_file["bootstrap_servers"])
+    return _found_configs(bootstrap_servers, data_dir, from_file) | {
+        name: value for name, value in from_file.items() if name != "bootstrap_servers"
     }
 
 
-def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
+def _found_configs(bootstrap_servers: str, data_dir: Path, from_file: dict[str, Any]) -> dict[str, Any]:
     """Return address and credentials from the folder, the profile or the environment."""
     from odradek.local.address import load_address
     from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
     from odradek.local.credentials import KEY_ID_PREFIX, load_credentials
 
     if bootstrap_servers == DEFAULT_SERVER and not (data_dir / LOCAL_CREDENTIALS).exists():
-        known = profile()
-        if known is not None:
+        chosen_profile = profile()
+        if chosen_profile is not None:
             return {
-                "bootstrap_servers": known.bootstrap_servers,
+                "bootstrap_servers": chosen_profile.bootstrap_servers,
                 "client_id": "odradek-cli",
-                "aws_region": known.region,
+                "aws_region": chosen_profile.region,
             }
     if bootstrap_servers == DEFAULT_SERVER:  # not given: the folder knows where its service listens
         bootstrap_servers = load_address(data_dir) or DEFAULT_SERVER
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
-    if "aws_access_key_id" in given or bootstrap_servers.startswith("kafka://"):
+    if "aws_access_key_id" in from_file or bootstrap_servers.startswith("kafka://"):
         return configs
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
     # AWS credentials in the environment are not those of an embedded service.
@@ -140,9 +140,9 @@ def connected(
     elif urlsplit(address).scheme == "http" and urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1"):
         store = StorePlace.of_folder(data_dir)
     else:
-        known = profile()
-        if known is not None and known.bootstrap_servers == address:
-            store = StorePlace.of_deployment(known.outputs, known.region)
+        chosen_profile = profile()
+        if chosen_profile is not None and chosen_profile.bootstrap_servers == address:
+            store = StorePlace.of_deployment(chosen_profile.outputs, chosen_profile.region)
     return Cluster(configs, store, registry_url)
 
 
@@ -185,12 +185,12 @@ def admin(bootstrap_servers: str, data_dir: Path) -> Iterator[Any]:
         yield client
 
 
-def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     """Return what an option names as name=value, by name. Raises KafkaError(INVALID_CONFIG)."""
-    found = {}
-    for each in given or ():
-        name, mark, value = each.partition("=")
+    values_by_name = {}
+    for text in texts or ():
+        name, mark, value = text.partition("=")
         if not mark:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} {each!r} must be name=value")
-        found[name.strip()] = value.strip()
-    return found
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} {text!r} must be name=value")
+        values_by_name[name.strip()] = value.strip()
+    return values_by_name

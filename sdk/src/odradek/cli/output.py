@@ -73,7 +73,7 @@ def table_of(rows: Sequence[Row], columns: Sequence[str], *, headers: Sequence[s
     from rich.text import Text
 
     table = Table(title=title or None, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for column, header in zip(columns, headers or [each.replace("_", " ") for each in columns], strict=True):
+    for column, header in zip(columns, headers or [column.replace("_", " ") for column in columns], strict=True):
         values = [row.get(column) for row in rows]
         is_number = any(_is_number(value) for value in values)
         is_number = is_number and all(value is None or _is_number(value) for value in values)
@@ -114,7 +114,7 @@ def on_screen(text: str) -> str:
     """
     if not sys.stdout.isatty():
         return text
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def write_data(data: bytes) -> None:
@@ -155,9 +155,9 @@ def _block(data: Any) -> Iterator[str]:
             yield from _under(f"{_scalar(name)}:", value)
     elif isinstance(data, list | tuple) and data:
         for value in data:
-            first, *rest = _block(value)
+            first, *more = _block(value)
             yield f"- {first}"
-            yield from (f"  {line}" for line in rest)
+            yield from (f"  {line}" for line in more)
     else:
         yield _scalar(data)
 

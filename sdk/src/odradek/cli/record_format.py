@@ -42,8 +42,8 @@ def formatter(text: str) -> Callable[[Any], bytes]:
         elif token is None and escape is None and match[0] not in (b"%", b"\\"):
             parts.append(_constant(match[0]))
         else:
-            known = " ".join(f"%{name.decode()}" for name in _PARTS)
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown token {match[0].decode()!r} in --format; use {known}")
+            tokens = " ".join(f"%{name.decode()}" for name in _PARTS)
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown token {match[0].decode()!r} in --format; use {tokens}")
     return lambda record: b"".join([part(record) for part in parts])
 
 

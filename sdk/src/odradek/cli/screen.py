@@ -30,20 +30,20 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 @contextmanager
-def waiting(what: str, then: str) -> Iterator[None]:
+def waiting(activity: str, then: str) -> Iterator[None]:
     """Tell on standard error what a long wait is for, how long it took, and what comes next."""
-    typer.echo(f"{what} ...", err=True)
+    typer.echo(f"{activity} ...", err=True)
     start = time.monotonic()
     yield
-    typer.echo(f"{what}: took {time.monotonic() - start:.0f} s; {then}", err=True)
+    typer.echo(f"{activity}: took {time.monotonic() - start:.0f} s; {then}", err=True)
 
 
 @contextmanager
-def progress(what: str, total: int | None, *, shown: bool = True, unit: str = "records") -> Iterator[Advance]:
+def progress(activity: str, total: int | None, *, shown: bool = True, unit: str = "records") -> Iterator[Advance]:
     """Show the progress of long work on standard error, only on a terminal and only while it lasts.
 
     Args:
-        what: a word before the bar.
+        activity: a word before the bar.
         total: the number of units; None if it is unknown: a count is shown instead of a bar.
         shown: False shows nothing, for output to the same terminal.
         unit: bytes are shown in their multiples.
@@ -59,5 +59,5 @@ def progress(what: str, total: int | None, *, shown: bool = True, unit: str = "r
     count = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=1 / _STEP_S) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(activity, total=total)
         yield lambda units: bar.advance(task, units)

@@ -57,20 +57,20 @@ def create(
 
     Example: [bold]odradek acls create --principal User:ada -o read --topic flights[/bold]
     """
-    kind, name = _resource(topic, group, transactional_id, cluster)
-    if kind is ResourceType.ANY or name is None:
+    resource_type, name = _resource(topic, group, transactional_id, cluster)
+    if resource_type is ResourceType.ANY or name is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --topic, --group, --transactional-id or --cluster")
     rules = [
         AclBinding(
-            kind,
+            resource_type,
             name,
             PatternType.PREFIXED if prefix else PatternType.LITERAL,
             principal,
             host or WILDCARD,
-            parse_operation(each),
+            parse_operation(operation_name),
             AclPermission.DENY if deny else AclPermission.ALLOW,
         )
-        for each in operation
+        for operation_name in operation
     ]
     with admin(bootstrap_servers, data_dir) as client:
         client.create_acls(rules)
@@ -89,10 +89,10 @@ def list_acls(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the ACLs; with a name, those that apply to it."""
-    kind, name = _resource(topic, group, transactional_id, cluster)
+    resource_type, name = _resource(topic, group, transactional_id, cluster)
     with admin(bootstrap_servers, data_dir) as client:
-        found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
-    _show(found, output)
+        acls = client.describe_acls(AclFilter(resource_type, name, PatternType.MATCH, principal))
+    _show(acls, output)
 
 
 @acls.command()
@@ -113,31 +113,31 @@ def explain(
     from odradek.operations.security import Rights, matrix
     from odradek.operations.security import explain as verdicts_of
 
-    kind, name = _resource(topic, group, transactional_id, cluster)
-    if kind is ResourceType.ANY or name is None:
+    resource_type, name = _resource(topic, group, transactional_id, cluster)
+    if resource_type is ResourceType.ANY or name is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --topic, --group, --transactional-id or --cluster")
-    resource = kind.name.lower()
+    resource = resource_type.name.lower()
     with admin(bootstrap_servers, data_dir) as client:
-        known = client.describe_acls()
+        acls = client.describe_acls()
         users = [] if principal else client.list_users()
     if principal:
-        rows = [Rights(principal, tuple(verdicts_of(known, principal, name, resource)))]
+        rows = [Rights(principal, tuple(verdicts_of(acls, principal, name, resource)))]
     else:
-        rows = matrix(known, users, name, resource)
+        rows = matrix(acls, users, name, resource)
     if show_data([plain(row) for row in rows], output):
         return
     lines = [
         {
             "principal": row.principal,
-            "operation": each.operation,
-            "may": each.is_allowed,
+            "operation": verdict.operation,
+            "may": verdict.is_allowed,
             "because_of": "-"
-            if each.acl is None
-            else f"{each.acl.may} {each.acl.principal} {each.acl.operation} "
-            f"{each.acl.name}{'...' if each.acl.pattern == 'prefixed' else ''}",
+            if verdict.acl is None
+            else f"{verdict.acl.may} {verdict.acl.principal} {verdict.acl.operation} "
+            f"{verdict.acl.name}{'...' if verdict.acl.pattern == 'prefixed' else ''}",
         }
         for row in rows
-        for each in row.verdicts
+        for verdict in row.verdicts
     ]
     show_rows(lines, ["principal", "operation", "may", "because_of"])
 
@@ -158,9 +158,9 @@ def delete(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Delete the ACLs that match."""
-    kind, name = _resource(topic, group, transactional_id, cluster)
+    resource_type, name = _resource(topic, group, transactional_id, cluster)
     wanted = AclFilter(
-        kind,
+        resource_type,
         name,
         PatternType.ANY if name is None else PatternType.PREFIXED if prefix else PatternType.LITERAL,
         principal,
@@ -173,8 +173,8 @@ def delete(
         if not yes:
             _show(client.describe_acls(wanted))
             confirm("Delete these?", yes=yes)
-        gone = client.delete_acls(wanted)
-    typer.echo(f"deleted {len(gone)} ACLs")
+        deleted = client.delete_acls(wanted)
+    typer.echo(f"deleted {len(deleted)} ACLs")
 
 
 def _resource(
@@ -182,8 +182,8 @@ def _resource(
 ) -> tuple[ResourceType, str | None]:
     """Return the resource that the options name. Raises KafkaError(INVALID_CONFIG) if they name several."""
     named = [
-        (kind, name)
-        for kind, name in (
+        (resource_type, name)
+        for resource_type, name in (
             (ResourceType.TOPIC, topic),
             (ResourceType.GROUP, group),
             (ResourceType.TRANSACTIONAL_ID, transactional_id),

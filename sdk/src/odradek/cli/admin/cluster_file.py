@@ -83,15 +83,15 @@ async def _apply(
     async with connected(bootstrap_servers, data_dir, registry_url=registry) as cluster:
         present = await present_contents(cluster, wanted)
         plan = make_plan(wanted, present, prune=prune)
-        found = await problems(cluster, plan, os.environ)
+        failures = await problems(cluster, plan, os.environ)
         is_shown = show_data([_row(change) for change in plan.changes], output)
         if not is_shown:
             _show(plan, is_first_acl=present.acls is not None and not present.acls)
-        if found:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "\n".join([*found, "nothing was changed"]))
+        if failures:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "\n".join([*failures, "nothing was changed"]))
         if dry_run or not plan.changes:
             return bool(plan.changes)
-        deleted = sum(each.action == "delete" for each in plan.changes)
+        deleted = sum(change.action == "delete" for change in plan.changes)
         if deleted:
             confirm(
                 f"Delete {_count(deleted, 'entry', 'entries')} of the service, with all that they contain?", yes=yes
@@ -123,9 +123,9 @@ def _show(plan: Plan, *, is_first_acl: bool) -> None:
         for difference in change.differences:
             for line in _lines(difference):
                 typer.echo(on_screen(f"    {line}"))
-    if is_first_acl and any(each.section == "acls" for each in plan.changes):
+    if is_first_acl and any(change.section == "acls" for change in plan.changes):
         typer.echo("! from the first ACL on, everything that no ACL allows is denied, also to you", err=True)
-    counts = {sign: sum(each.action == action for each in plan.changes) for action, sign in _SIGNS.items()}
+    counts = {sign: sum(change.action == action for change in plan.changes) for action, sign in _SIGNS.items()}
     if plan.changes:
         typer.echo(f"{counts['+']} to create, {counts['~']} to change, {counts['-']} to delete")
     else:
@@ -181,13 +181,13 @@ def export(
         typer.echo(f"left out: {line}", err=True)
     from odradek.operations.cluster_file.contents import document
 
-    found = document(contents)
-    text = as_yaml(found) if found else ""
+    sections = document(contents)
+    text = as_yaml(sections) if sections else ""
     if to is None:
         typer.echo(on_screen(text), nl=False)
         return
     to.write_text(text, encoding="utf-8")
-    typer.echo(f"wrote {to}: {', '.join(found) or 'the service has nothing'}")
+    typer.echo(f"wrote {to}: {', '.join(sections) or 'the service has nothing'}")
 
 
 async def _export(

@@ -69,14 +69,16 @@ def reset_offsets(
     """
     if sum(choice is not None for choice in (to, shift, file)) != 1:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give exactly one of --to, --shift and --file")
-    place = None if to is None else parse_place(to, "--to")
-    given = None if file is None else _read(file)
+    target = None if to is None else parse_place(to, "--to")
+    offsets_by_partition = None if file is None else _read(file)
 
     async def reset(cluster: Cluster) -> list[dict[str, Any]]:
         from odradek.operations import plain
         from odradek.operations.resets import apply_reset, plan_reset
 
-        plan = await plan_reset(cluster.admin, group_id, topics=topic or [], place=place, shift=shift, given=given)
+        plan = await plan_reset(
+            cluster.admin, group_id, topics=topic or [], place=target, shift=shift, given=offsets_by_partition
+        )
         if not dry_run:
             await apply_reset(cluster.admin, plan)
         rows: list[dict[str, Any]] = plain(plan.rows)
@@ -88,7 +90,7 @@ def reset_offsets(
 
 
 def _read(file: Path) -> dict[TopicPartition, int]:
-    found = {}
+    offsets_by_partition = {}
     # Bytes that are not text turn into a line that does not parse.
     with sys.stdin if str(file) == "-" else file.open(newline="", encoding="utf-8", errors="replace") as lines:
         for number, row in enumerate(csv.reader(lines), 1):
@@ -96,12 +98,12 @@ def _read(file: Path) -> dict[TopicPartition, int]:
                 continue
             try:
                 topic, partition, offset = row
-                found[TopicPartition(topic, int(partition))] = int(offset)
+                offsets_by_partition[TopicPartition(topic, int(partition))] = int(offset)
             except ValueError as error:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG,
                     f"{file}, line {number}: use topic,partition,offset, not {','.join(row)!r}",
                 ) from error
-    if not found:
+    if not offsets_by_partition:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{file} has no lines of the form topic,partition,offset")
-    return found
+    return offsets_by_partition

@@ -54,17 +54,17 @@ def describe(
     if (group_id is None) != everything:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give the id of a group, or --all")
     if group_id is not None:
-        asked = group_id
-        group = run(bootstrap_servers, data_dir, lambda cluster: describe_group(cluster.admin, asked))
+        wanted_id = group_id
+        group = run(bootstrap_servers, data_dir, lambda cluster: describe_group(cluster.admin, wanted_id))
         if not show_data(_described(group), output):
             _show(group)
         return
-    found = run(bootstrap_servers, data_dir, lambda cluster: describe_all(cluster.admin))
-    if not show_data([_described(each) for each in found], output):
-        for number, each in enumerate(found):
+    groups = run(bootstrap_servers, data_dir, lambda cluster: describe_all(cluster.admin))
+    if not show_data([_described(detail) for detail in groups], output):
+        for number, detail in enumerate(groups):
             if number:
                 typer.echo("")
-            _show(each)
+            _show(detail)
 
 
 def _described(group: GroupDetail) -> dict[str, Any]:
@@ -74,16 +74,16 @@ def _described(group: GroupDetail) -> dict[str, Any]:
     described: dict[str, Any] = plain(group)
     if group.is_share:
         described["partitions"] = [
-            {"partition": each["partition"], "start_offset": each["committed"], "lag": each["lag"]}
-            for each in described["partitions"]
+            {"partition": partition["partition"], "start_offset": partition["committed"], "lag": partition["lag"]}
+            for partition in described["partitions"]
         ]
     return described
 
 
 def _show(group: GroupDetail) -> None:
     described = _described(group)
-    kind = "classic protocol" if group.epoch is None else f"epoch {group.epoch}"
-    state = f"{group.state}  {kind}" if group.reads_by_partition else f"{group.protocol}  {group.state}  {kind}"
+    protocol = "classic protocol" if group.epoch is None else f"epoch {group.epoch}"
+    state = f"{group.state}  {protocol}" if group.reads_by_partition else f"{group.protocol}  {group.state}  {protocol}"
     typer.echo(f"{group.group}  {state}  {len(group.members)} members")
     for name, value in group.configs.items():
         typer.echo(f"{name} = {value}")
@@ -131,10 +131,10 @@ def list_dead_letters(
     from odradek.operations import plain
     from odradek.operations.redrive import dead_letters
 
-    found = plain(run(bootstrap_servers, data_dir, lambda cluster: dead_letters(cluster, group_id, limit)))
+    letters = plain(run(bootstrap_servers, data_dir, lambda cluster: dead_letters(cluster, group_id, limit)))
     columns = ["topic", "from_partition", "from_offset", "deliveries", "reason", "partition", "offset"]
-    if not show_data(found, output):
-        show_rows(found["letters"], columns)
+    if not show_data(letters, output):
+        show_rows(letters["letters"], columns)
 
 
 @groups.command("redrive")
@@ -171,8 +171,8 @@ def configure(
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """
     pairs = [text.partition("=") for text in values]
-    for (name, found, _), text in zip(pairs, values, strict=True):
-        if not found or not name:
+    for (name, separator, _), text in zip(pairs, values, strict=True):
+        if not separator or not name:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid configuration {text!r}: use name=value")
     with admin(bootstrap_servers, data_dir) as client:
         client.alter_group_configs(

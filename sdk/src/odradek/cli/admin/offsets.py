@@ -29,12 +29,12 @@ def offsets(
         latest = client.list_offsets(dict.fromkeys(partitions, "latest"))
         at = {} if moment_ms is None else client.list_offsets(dict.fromkeys(partitions, moment_ms))
     rows = []
-    for each in partitions:
-        first, following = earliest[each].offset, latest[each].offset
-        row: dict[str, Any] = {"partition": each.partition, "first": first, "next": following}
+    for partition in partitions:
+        first, following = earliest[partition].offset, latest[partition].offset
+        row: dict[str, Any] = {"partition": partition.partition, "first": first, "next": following}
         row["records"] = following - first
         if at:
-            row["at_time"] = at[each].offset if at[each].offset >= 0 else following
+            row["at_time"] = at[partition].offset if at[partition].offset >= 0 else following
         rows.append(row)
     columns = ["partition", "first", "next", "records", *(["at_time"] if at else [])]
     show_rows(rows, columns, output)

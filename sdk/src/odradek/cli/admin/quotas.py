@@ -35,10 +35,10 @@ def set_quotas(
 
     Example: [bold]odradek quotas set producer_byte_rate=1000000 --user ada[/bold]
     """
-    given = {name: _number(name, text) for name, _, text in (each.partition("=") for each in values)}
+    limits = {name: _number(name, text) for name, _, text in (value.partition("=") for value in values)}
     with admin(bootstrap_servers, data_dir) as client:
-        client.alter_client_quotas(_entity(user, client_id, ip), given)
-    typer.echo(f"set {', '.join(given)}")
+        client.alter_client_quotas(_entity(user, client_id, ip), limits)
+    typer.echo(f"set {', '.join(limits)}")
 
 
 @quotas.command()
@@ -64,7 +64,7 @@ def list_quotas(
 ) -> None:
     """List the quotas, one per line."""
     with admin(bootstrap_servers, data_dir) as client:
-        found = client.describe_client_quotas()
+        values_by_entity = client.describe_client_quotas()
     rows = [
         {
             "user": _name(entity.user),
@@ -73,7 +73,7 @@ def list_quotas(
             "quota": name,
             "value": value,
         }
-        for entity, values in sorted(found.items(), key=lambda each: [name or "" for name in each[0]])
+        for entity, values in sorted(values_by_entity.items(), key=lambda item: [name or "" for name in item[0]])
         for name, value in sorted(values.items())
     ]
     show_rows(rows, ["user", "client_id", "ip", "quota", "value"], output)

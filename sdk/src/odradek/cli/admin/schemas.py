@@ -47,7 +47,7 @@ def list_schemas(
     from odradek.operations import plain
 
     rows = _registry(bootstrap_servers, data_dir, registry).subjects()
-    show_rows([plain(each) for each in rows], ["subject", "kind", "version", "versions", "schema_id"], output)
+    show_rows([plain(row) for row in rows], ["subject", "kind", "version", "versions", "schema_id"], output)
 
 
 @schemas.command()
@@ -63,14 +63,14 @@ def describe(
     from odradek.operations import plain
 
     admin = _registry(bootstrap_servers, data_dir, registry)
-    found = admin.subject(subject)
-    chosen = [_version(found, version)] if version else list(found.versions)
-    rows = [plain(each) | {"referenced_by": admin.referenced_by(subject, each.version)} for each in chosen]
-    if show_data(plain(found) | {"versions": rows}, output):
+    detail = admin.subject(subject)
+    chosen = [_version(detail, version)] if version else list(detail.versions)
+    rows = [plain(shown) | {"referenced_by": admin.referenced_by(subject, shown.version)} for shown in chosen]
+    if show_data(plain(detail) | {"versions": rows}, output):
         return
-    typer.echo(f"{subject}: compatibility {found.level}{' (the default)' if found.level_is_default else ''}")
-    for each in chosen:
-        typer.echo(f"version {each.version}, id {each.schema_id}, {each.kind}\n{each.pretty}")
+    typer.echo(f"{subject}: compatibility {detail.level}{' (the default)' if detail.level_is_default else ''}")
+    for shown in chosen:
+        typer.echo(f"version {shown.version}, id {shown.schema_id}, {shown.kind}\n{shown.pretty}")
 
 
 @schemas.command()
@@ -90,15 +90,15 @@ def diff(
     from odradek.operations import plain
     from odradek.operations.schemas import difference
 
-    found = _registry(bootstrap_servers, data_dir, registry).subject(subject)
-    after = _version(found, new or found.versions[0].version)
-    earlier = [each.version for each in found.versions if each.version < after.version]
+    detail = _registry(bootstrap_servers, data_dir, registry).subject(subject)
+    after = _version(detail, new or detail.versions[0].version)
+    earlier = [version.version for version in detail.versions if version.version < after.version]
     if not old and not earlier:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{subject} has no version before {after.version}")
-    lines = difference(_version(found, old or earlier[0]).pretty, after.pretty)
-    if not show_data([plain(each) for each in lines], output):
-        for each in lines:
-            typer.echo(f"{each.sign} {each.text}")
+    lines = difference(_version(detail, old or earlier[0]).pretty, after.pretty)
+    if not show_data([plain(line) for line in lines], output):
+        for line in lines:
+            typer.echo(f"{line.sign} {line.text}")
 
 
 @schemas.command()
@@ -115,10 +115,10 @@ def check(
     """Check whether a schema is compatible, and register nothing. The exit code is 1 if it is not."""
     from odradek.operations import plain
 
-    found = _registry(bootstrap_servers, data_dir, registry).check(subject, _schema(file, kind, reference))
-    if not show_data(plain(found), output):
-        typer.echo("compatible" if found.is_compatible else "\n".join(("not compatible", *found.messages)))
-    if not found.is_compatible:
+    result = _registry(bootstrap_servers, data_dir, registry).check(subject, _schema(file, kind, reference))
+    if not show_data(plain(result), output):
+        typer.echo("compatible" if result.is_compatible else "\n".join(("not compatible", *result.messages)))
+    if not result.is_compatible:
         raise typer.Exit(1)
 
 
@@ -168,26 +168,26 @@ def delete(
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Delete a subject, or one version of it. Schemas stay readable by their ids."""
-    what = f"version {version} of {subject}" if version else f"the subject {subject}"
-    confirm(f"Delete {what}?", yes=yes)
+    target = f"version {version} of {subject}" if version else f"the subject {subject}"
+    confirm(f"Delete {target}?", yes=yes)
     admin = _registry(bootstrap_servers, data_dir, registry)
     if version:
         admin.delete_version(subject, version)
     else:
         admin.delete_subject(subject)
-    typer.echo(f"deleted {what}")
+    typer.echo(f"deleted {target}")
 
 
 def _version(subject: SubjectDetail, number: int) -> SchemaVersion:
     """Return a version of a subject. Raises KafkaError(INVALID_CONFIG) that names those there are."""
-    for each in subject.versions:
-        if each.version == number:
-            return each
-    numbers = ", ".join(str(each.version) for each in reversed(subject.versions))
+    for version in subject.versions:
+        if version.version == number:
+            return version
+    numbers = ", ".join(str(version.version) for version in reversed(subject.versions))
     raise KafkaError(ErrorCode.INVALID_CONFIG, f"{subject.subject} has no version {number}: it has {numbers}")
 
 
-def _schema(file: Path, kind: str, references: list[str] | None) -> Schema:
+def _schema(file: Path, schema_type: str, references: list[str] | None) -> Schema:
     """Read a schema. Raises KafkaError(INVALID_CONFIG)."""
     from odradek.client.serializers.registry import Schema
     from odradek.operations.schemas import parse_references
@@ -196,4 +196,4 @@ def _schema(file: Path, kind: str, references: list[str] | None) -> Schema:
         text = sys.stdin.buffer.read().decode() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read {file}: {error}") from None
-    return Schema(text, kind.upper(), parse_references("\n".join(references or [])))
+    return Schema(text, schema_type.upper(), parse_references("\n".join(references or [])))

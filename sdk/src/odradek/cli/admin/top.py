@@ -70,8 +70,8 @@ async def _watch(cluster: Cluster, interval: float, count: int) -> AsyncIterator
 
 
 def _data(rates: Rates, rows: int) -> dict[str, Any]:
-    topics = sorted(rates.by_topic.items(), key=lambda each: (-each[1], each[0]))[:rows]
-    groups = sorted(rates.lag.items(), key=lambda each: (-each[1], each[0]))[:rows]
+    topics = sorted(rates.by_topic.items(), key=lambda item: (-item[1], item[0]))[:rows]
+    groups = sorted(rates.lag.items(), key=lambda item: (-item[1], item[0]))[:rows]
     return {
         "at_ms": rates.at_ms,
         "records_per_s": round(rates.records, 1),

@@ -119,7 +119,7 @@ def describe(
 
     topic = run(bootstrap_servers, data_dir, lambda cluster: describe_topic(cluster.admin, name))
     described = plain(topic)
-    described["configs"] = [each for each in described["configs"] if defaults or not each["is_default"]]
+    described["configs"] = [config for config in described["configs"] if defaults or not config["is_default"]]
     if show_data(described, output):
         return
     typer.echo(f"{topic.name}  id {topic.topic_id}  {len(topic.partitions)} partitions")
@@ -152,12 +152,14 @@ def segments(
         async with cluster.open_store() as store:
             return await store.segments(name, partition)
 
-    found = run(bootstrap_servers, data_dir, read)
-    if show_data(plain(found), output):
+    stored = run(bootstrap_servers, data_dir, read)
+    if show_data(plain(stored), output):
         return
-    typer.echo(f"{name}-{partition}  offsets {found.log_start_offset} to {found.next_offset}  {found.size_bytes} bytes")
+    typer.echo(
+        f"{name}-{partition}  offsets {stored.log_start_offset} to {stored.next_offset}  {stored.size_bytes} bytes"
+    )
     columns = ["kind", "base_offset", "end_offset", "size_bytes", "uploads", "max_timestamp_ms"]
-    show_rows(plain(found.pieces), columns)
+    show_rows(plain(stored.pieces), columns)
 
 
 @topics.command()
@@ -176,7 +178,7 @@ def consumers(
         _, ends = await offsets_of(cluster.admin, places)
         return await consumers_of(cluster.admin, name, ends)
 
-    rows = [plain(each) for each in run(bootstrap_servers, data_dir, read)]
+    rows = [plain(consumer) for consumer in run(bootstrap_servers, data_dir, read)]
     show_rows(rows, ["group", "type", "state", "members", "lag"], output)
 
 
@@ -195,14 +197,17 @@ def skew(
     from odradek.operations import plain
     from odradek.operations.skew import key_skew
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: key_skew(cluster, name, sample))
-    data = plain(found)
+    distribution = run(bootstrap_servers, data_dir, lambda cluster: key_skew(cluster, name, sample))
+    data = plain(distribution)
     if show_data(data, output):
         return
-    typer.echo(f"{found.keys} keys in {found.sampled} records; largest partition: {found.imbalance:.2f} times the mean")
+    typer.echo(
+        f"{distribution.keys} keys in {distribution.sampled} records; "
+        f"largest partition: {distribution.imbalance:.2f} times the mean"
+    )
     show_rows(data["partitions"], ["partition", "records", "sampled", "keys", "without_key", "heaviest"])
     typer.echo("")
-    show_rows([each | {"share": round(each["share"], 3)} for each in data["top"]],
+    show_rows([row | {"share": round(row["share"], 3)} for row in data["top"]],
               ["key", "records", "share", "partitions"])  # fmt: skip
 
 
@@ -238,8 +243,8 @@ async def _delete_records(
     from odradek.operations.topics import delete_records, deleted_so_far, plan_deletion
 
     plan = await plan_deletion(cluster.admin, name, partitions, before)
-    what = "all records" if before == -1 else f"the records below offset {before}"
-    confirm(f"Delete {what} of {len(plan.places)} partitions of {name}?", yes=yes)
+    target = "all records" if before == -1 else f"the records below offset {before}"
+    confirm(f"Delete {target} of {len(plan.places)} partitions of {name}?", yes=yes)
     columns = ["partition", "deleted", "log_start_offset"]
     try:
         deleted = await delete_records(cluster.admin, plan)

@@ -26,8 +26,10 @@ def list_all(
     from odradek.operations.transactions import list_transactions
     from odradek.system import SystemClock
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: list_transactions(cluster.admin, SystemClock().now_ms()))
-    rows = [plain(each) for each in found if each.is_open or not only_open]
+    transactions = run(
+        bootstrap_servers, data_dir, lambda cluster: list_transactions(cluster.admin, SystemClock().now_ms())
+    )
+    rows = [plain(transaction) for transaction in transactions if transaction.is_open or not only_open]
     columns = ["transactional_id", "state", "age_ms", "timeout_ms", "partitions", "producer_id", "producer_epoch"]
     show_rows(rows, columns, output)
 

@@ -104,15 +104,15 @@ def list_triggers(
 
     async def within(cluster: Any) -> tuple[list[TriggerRow], dict[str, TriggerProgress]]:
         rows = await listed(cluster.admin)
-        return rows, await progress_of(cluster.admin, [each.name for each in rows] if progress else [])
+        return rows, await progress_of(cluster.admin, [row.name for row in rows] if progress else [])
 
-    found, done = run(bootstrap_servers, data_dir, within)
-    columns = [each.name for each in fields(TriggerRow)]
-    more = [each.name for each in fields(TriggerProgress) if progress and each.name not in columns]
+    trigger_rows, done = run(bootstrap_servers, data_dir, within)
+    columns = [field.name for field in fields(TriggerRow)]
+    more = [field.name for field in fields(TriggerProgress) if progress and field.name not in columns]
     rows = [
         {name: getattr(row, name) for name in columns}
         | {name: getattr(done.get(row.name), name, None) for name in more}
-        for row in found
+        for row in trigger_rows
     ]
     show_rows(rows, columns + more, output)
 
@@ -128,16 +128,16 @@ def describe(
     from odradek.operations import plain
     from odradek.operations.triggers import TriggerPartition, describe_trigger
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: describe_trigger(cluster.admin, name))
-    document = {**plain(found), "trigger": document_of(found.trigger, with_secret=False)}
+    detail = run(bootstrap_servers, data_dir, lambda cluster: describe_trigger(cluster.admin, name))
+    document = {**plain(detail), "trigger": document_of(detail.trigger, with_secret=False)}
     if show_data(document, output):
         return
     for option, value in document["trigger"].items():
         typer.echo(f"{option}: {value}")
-    typer.echo(f"lag: {found.lag}  invocations: {found.invocations}  failures: {found.failures}")
-    typer.echo(f"last error: {found.last_error or 'none'}")
-    columns = [each.name for each in fields(TriggerPartition)][:9]  # a line fits a terminal; JSON has the others
-    show_rows([{each: getattr(row, each) for each in columns} for row in found.partitions], columns, output)
+    typer.echo(f"lag: {detail.lag}  invocations: {detail.invocations}  failures: {detail.failures}")
+    typer.echo(f"last error: {detail.last_error or 'none'}")
+    columns = [field.name for field in fields(TriggerPartition)][:9]  # a line fits a terminal; JSON has the others
+    show_rows([{column: getattr(row, column) for column in columns} for row in detail.partitions], columns, output)
 
 
 @triggers.command()
@@ -172,7 +172,7 @@ def reset(
 
     if dry_run:
         planned = run(bootstrap_servers, data_dir, lambda cluster: preview_reset(cluster.admin, name, to, "--to"))
-        show_rows([plain(each) for each in planned], ["partition", "committed", "new"], output)
+        show_rows([plain(row) for row in planned], ["partition", "committed", "new"], output)
         return
     offsets = run(bootstrap_servers, data_dir, lambda cluster: reset_trigger(cluster.admin, name, to, "--to"))
     rows = [{"partition": number, "offset": offset} for number, offset in sorted(offsets.items())]

@@ -72,12 +72,12 @@ def _json_of(source: str) -> dict[str, Any]:
     """Return the JSON object of a file, or of standard input for `-`."""
     text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{source} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{source} must be a JSON object")
-    return found
+    return document
 
 
 @connect.command("run")
@@ -107,17 +107,17 @@ def run(
             name = str(document.get("name") or path.stem)
             _, is_new = cluster.put_config(name, document.get("config", document))
             typer.echo(f"{'created' if is_new else 'changed'} {name}")
-        servers = [RestServer(cluster, each) for each in settings["listeners"]]
+        servers = [RestServer(cluster, listener) for listener in settings["listeners"]]
         try:
-            urls = [each.start().url for each in servers]
+            urls = [server.start().url for server in servers]
             with Worker(settings, address=urls[0].removeprefix("http://") if urls else "") as worker:
                 typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls) or 'no address'}")
                 while not stopping.wait(_LOOK_S):
                     worker.check()
                 typer.echo("stopping")
         finally:
-            for each in servers:
-                each.stop()
+            for rest_server in servers:
+                rest_server.stop()
 
 
 def _stopped_by_signals(graceful_s: float) -> threading.Event:
@@ -165,7 +165,7 @@ def rest(
         raise KafkaError(ErrorCode.INVALID_CONFIG, "listeners is empty: name an address, such as http://127.0.0.1:8083")
     stopping = _stopped_by_signals(settings["task.shutdown.graceful.timeout.ms"] / 1000)
     with _as_kafka_errors(), Cluster(settings) as cluster, ExitStack() as stack:
-        urls = [stack.enter_context(RestServer(cluster, each)).url for each in settings["listeners"]]
+        urls = [stack.enter_context(RestServer(cluster, listener)).url for listener in settings["listeners"]]
         typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls)}")
         stopping.wait()
         typer.echo("stopping")
@@ -188,7 +188,7 @@ def list_connectors(
                     "connector": name,
                     "type": status["type"],
                     "state": status["connector"]["state"],
-                    "tasks": [each["state"] for each in status["tasks"]],
+                    "tasks": [task["state"] for task in status["tasks"]],
                 }
             )
     show_rows(rows, ["connector", "type", "state", "tasks"], output)
@@ -237,7 +237,7 @@ def describe(
     if "trace" in connector:
         typer.echo(connector["trace"])
     show_rows(
-        [{"task": each["id"], **each} for each in status["tasks"]], ["task", "state", "worker_id", "trace"], output
+        [{"task": task["id"], **task} for task in status["tasks"]], ["task", "state", "worker_id", "trace"], output
     )
     show_rows([{"configuration": key, "value": configs[key]} for key in sorted(configs)], ["configuration", "value"])
 
@@ -352,8 +352,8 @@ def validate(
     configs = document.get("config", document)
     configs = {"name": document.get("name"), **configs}
     with _as_kafka_errors():
-        found = validated(connector_class(configs), configs)
-    rows = [{"configuration": name, "error": error} for name, each in found.items() for error in each.errors]
+        results = validated(connector_class(configs), configs)
+    rows = [{"configuration": name, "error": error} for name, result in results.items() for error in result.errors]
     if rows:
         show_rows(rows, ["configuration", "error"], output)
         raise typer.Exit(2)
@@ -370,9 +370,9 @@ def show_offsets(
 ) -> None:
     """Show the offsets of a connector."""
     with _cluster(server, data_dir, group) as cluster:
-        found = cluster.offsets(name)
-    if not show_data(found, output):
-        rows = [{key: json.dumps(value) for key, value in each.items()} for each in found["offsets"]]
+        offsets = cluster.offsets(name)
+    if not show_data(offsets, output):
+        rows = [{key: json.dumps(value) for key, value in entry.items()} for entry in offsets["offsets"]]
         show_rows(rows, ["partition", "offset"], output)
 
 
@@ -385,9 +385,9 @@ def alter_offsets(
     group: Group = _DEFAULT_GROUP,
 ) -> None:
     """Set offsets of a stopped connector."""
-    given = _json_of(source).get("offsets")
+    offsets = _json_of(source).get("offsets")
     with _cluster(server, data_dir, group) as cluster:
-        typer.echo(cluster.alter_offsets(name, given if isinstance(given, list) else []))
+        typer.echo(cluster.alter_offsets(name, offsets if isinstance(offsets, list) else []))
 
 
 @offsets.command("reset")

@@ -43,7 +43,7 @@ def _records(config: Mapping[str, Any], topic: str) -> Iterator[tuple[Any, Any]]
         consumer.seek_to_beginning(*partitions)
         end = consumer.end_offsets(partitions)
         quiet = 0
-        while any(consumer.position(place) < end[place] for place in partitions):
+        while any(consumer.position(tp) < end[tp] for tp in partitions):
             polled = consumer.poll(_POLL_MS)
             quiet = 0 if polled else quiet + 1
             if quiet > _QUIET_POLLS_MAX:
@@ -67,18 +67,18 @@ def read_windows(output: Path) -> pd.DataFrame:
     return windows
 
 
-def check_windows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+def check_windows(windows: pd.DataFrame, expected: pd.DataFrame) -> None:
     """Check that both are equal in every column. Raises DemoFailed that shows the first difference."""
-    actual = comparable(found)
+    actual = comparable(windows)
     if len(actual) != len(expected):
         raise DemoFailed(f"the job found {len(actual):,} windows, pandas {len(expected):,}")
     for name in [*KEYS, *EXACT]:
         same = (actual[name] == expected[name]).fillna(False) | (actual[name].isna() & expected[name].isna())
         if not same.all():
             row = int((~same).to_numpy().argmax())
-            place = f"{expected['origin'][row]} at {expected['window_start'][row]:%Y-%m-%d %H:%MZ}"
+            origin_window = f"{expected['origin'][row]} at {expected['window_start'][row]:%Y-%m-%d %H:%MZ}"
             raise DemoFailed(
-                f"{int((~same).sum()):,} windows differ in {name}; the first is {place}: "
+                f"{int((~same).sum()):,} windows differ in {name}; the first is {origin_window}: "
                 f"{actual[name][row]} from the job, {expected[name][row]} from pandas"
             )
 

@@ -61,14 +61,14 @@ class _Shared:
             self._moved_at = time.monotonic()
         return self._started.is_set()
 
-    def add(self, place: TopicPartition, offsets: Sequence[int]) -> None:
+    def add(self, tp: TopicPartition, offsets: Sequence[int]) -> None:
         """Count the records that a member read."""
         with self._lock:
-            seen = self._seen.setdefault(place, set())
-            before = len(seen)
-            seen.update(offsets)
-            self.read += len(seen) - before
-            self.repeated += len(offsets) - (len(seen) - before)
+            offsets_seen = self._seen.setdefault(tp, set())
+            before = len(offsets_seen)
+            offsets_seen.update(offsets)
+            self.read += len(offsets_seen) - before
+            self.repeated += len(offsets) - (len(offsets_seen) - before)
             self._moved_at = time.monotonic()
 
     @property
@@ -130,10 +130,10 @@ def _read(config: Mapping[str, Any], topic: str, group_id: str, member: Member, 
                 consumer.poll(_POLL_MS)
             held_back.release()
             while not shared.is_over:
-                for place, records in consumer.poll(_POLL_MS).items():
-                    shared.add(place, [record.offset for record in records])
+                for tp, records in consumer.poll(_POLL_MS).items():
+                    shared.add(tp, [record.offset for record in records])
                     member.records += len(records)
-                    member.partitions.add(place)
+                    member.partitions.add(tp)
                 # Before the next poll, which may hand partitions to another member.
                 consumer.commit()
             member.lag = sum(lag or 0 for lag in consumer.lag().values())

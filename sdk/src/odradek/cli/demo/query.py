@@ -24,12 +24,12 @@ def query_windows(store: Path, windows: pd.DataFrame) -> float:
     Raises DemoFailed if they differ from those of the job.
     """
     started = time.monotonic()
-    found = query(SQL, store).to_pylist()
+    rows = query(SQL, store).to_pylist()
     seconds = time.monotonic() - started
     expected = {(row["origin"], row["window_start"]): row for row in windows.to_dict("records")}
-    if len(found) != len(expected):
-        raise DemoFailed(f"the query found {len(found):,} windows, the job {len(expected):,}")
-    for row in found:
+    if len(rows) != len(expected):
+        raise DemoFailed(f"the query found {len(rows):,} windows, the job {len(expected):,}")
+    for row in rows:
         other = expected.get((row["origin"], row["window_start"]))
         mean = row["mean_delay_minutes"]
         is_equal = other is not None and all(row[name] == other[name] for name in ("scheduled", "departures"))

@@ -31,7 +31,7 @@ def show_group(console: Console, members: Sequence[Member], records: int) -> Non
     for name in ("member", "partitions", "records", "share", "lag"):
         table.add_column(name, justify="left" if name in ("member", "partitions") else "right")
     for member in members:
-        partitions = ", ".join(str(place.partition) for place in sorted(member.partitions))
+        partitions = ", ".join(str(tp.partition) for tp in sorted(member.partitions))
         share = f"{member.records / records:.1%}" if records else "-"
         table.add_row(member.name, partitions, f"{member.records:,}", share, f"{member.lag:,}")
     console.print(table)
@@ -96,8 +96,8 @@ def draw_chart(windows: pd.DataFrame, path: Path) -> None:
         ("wind_speed_mph", _WIND_MPH, "Wind, mph", ("0-5", "5-10", "10-15", "15-20", "20+")),
         ("visibility_miles", _VISIBILITY_MILES, "Visibility, miles", ("0-1", "1-3", "3-6", "6-9", "10")),
     )
-    for place, (column, edges, title, labels) in enumerate(conditions):
-        _draw_condition(figure.add_subplot(grid[place, 1]), windows, column, edges, title, labels)
+    for row_number, (column, edges, title, labels) in enumerate(conditions):
+        _draw_condition(figure.add_subplot(grid[row_number, 1]), windows, column, edges, title, labels)
     figure.suptitle("Departures from New York in 2013, by the job flight_delays")
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

@@ -46,11 +46,11 @@ def make_topics(config: Mapping[str, Any], topics: Sequence[TopicData], derived:
         The topics that are empty now. Raises KafkaError.
     """
     with Admin(**config) as admin:
-        there = set(admin.list_topics())
-        empty = [topic for topic in topics if topic.name not in there or _count(admin, topic.name) != topic.count]
+        existing = set(admin.list_topics())
+        empty = [topic for topic in topics if topic.name not in existing or _count(admin, topic.name) != topic.count]
         wanted = [NewTopic(topic.name, topic.partitions, configs=dict(topic.configs)) for topic in empty]
-        wanted += [topic for topic in derived if empty or topic.name not in there]
-        stale = [topic.name for topic in wanted if topic.name in there]
+        wanted += [topic for topic in derived if empty or topic.name not in existing]
+        stale = [topic.name for topic in wanted if topic.name in existing]
         if stale:
             admin.delete_topics(stale)
         if wanted:
@@ -62,7 +62,7 @@ def _count(admin: Admin, topic: str) -> int:
     partitions = admin.describe_topics([topic])[topic].partitions
     latest = admin.list_offsets(dict.fromkeys(partitions, "latest"))
     earliest = admin.list_offsets(dict.fromkeys(partitions, "earliest"))
-    return sum(latest[place].offset - earliest[place].offset for place in partitions)
+    return sum(latest[tp].offset - earliest[tp].offset for tp in partitions)
 
 
 def stream(

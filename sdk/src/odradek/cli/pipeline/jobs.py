@@ -46,7 +46,7 @@ def list_jobs(output: OutputOption = Output.TABLE) -> None:
     """List the jobs with a description."""
     from odradek.operations import plain
 
-    show_rows([plain(each) for each in installed_jobs()], ["job", "what_it_does"], output)
+    show_rows([plain(job) for job in installed_jobs()], ["job", "what_it_does"], output)
 
 
 @jobs.command("runs")
@@ -67,13 +67,13 @@ def list_runs(
     runs = _deployed(bootstrap_servers, data_dir)
     if name is None:
         rows = job_rows(runs)
-        if not show_data([plain(each) for each in rows], output):
+        if not show_data([plain(row) for row in rows], output):
             lines = [{"job": row.job.name} | ({} if row.last is None else _line(row.last)) for row in rows]
             show_rows(lines, ["job", *_RUN])
         return
-    found = runs_of(runs, full_name(runs, name), limit)
-    if not show_data([plain(each) for each in found], output):
-        show_rows([{"run_id": each.run_id, **_line(each)} for each in found], ["run_id", *_RUN])
+    job_runs = runs_of(runs, full_name(runs, name), limit)
+    if not show_data([plain(job_run) for job_run in job_runs], output):
+        show_rows([{"run_id": job_run.run_id, **_line(job_run)} for job_run in job_runs], ["run_id", *_RUN])
 
 
 @jobs.command("progress")
@@ -89,8 +89,8 @@ def progress(
     from odradek.system import SystemClock
 
     runs = _deployed(bootstrap_servers, data_dir)
-    found = metrics_of(runs, full_name(runs, name), SystemClock().now_ms())
-    rows = [plain(each) | {"at": iso_time(each.at_ms)} for each in found]
+    metrics = metrics_of(runs, full_name(runs, name), SystemClock().now_ms())
+    rows = [plain(point) | {"at": iso_time(point.at_ms)} for point in metrics]
     columns = ["query", "rows_per_s", "batch_ms", "state_rows", "state_bytes", "lag_offsets", "lag_s", "at"]
     show_rows(rows, columns, output)
 
@@ -131,13 +131,13 @@ def stop(
 
 def _deployed(bootstrap_servers: str, data_dir: Path) -> JobRuns:
     """Return the jobs of the deployment. Raises KafkaError(INVALID_CONFIG) for other services."""
-    found = connected(bootstrap_servers, data_dir).job_runs()
-    if found is None:
+    job_runs = connected(bootstrap_servers, data_dir).job_runs()
+    if job_runs is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             "jobs run on Glue for a deployment that `odradek configure` knows; `odradek jobs run` runs one here",
         )
-    return found
+    return job_runs
 
 
 def _line(run: JobRun) -> dict[str, object]:
@@ -175,15 +175,15 @@ def run_job(
             "Usage: odradek jobs run NAME [ARGUMENTS]; `odradek jobs run NAME --help` lists the job's arguments."
         )
         return
-    found = installed().get(name.replace("-", "_"))
-    if found is None:
-        known = list(installed())
-        close = difflib.get_close_matches(name.replace("-", "_"), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
+    job = installed().get(name.replace("-", "_"))
+    if job is None:
+        job_names = list(installed())
+        close = difflib.get_close_matches(name.replace("-", "_"), job_names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"use {', '.join(job_names)}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown job {name!r}: {hint}")
     arguments = list(ctx.args)
     with extra("spark"):
         if not {"--help", "-h"} & set(arguments) and "PYSPARK_SUBMIT_ARGS" not in os.environ:
             prepare_spark()
-        main = found.load()
+        main = job.load()
     raise typer.Exit(main(arguments))

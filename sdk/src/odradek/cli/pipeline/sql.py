@@ -158,7 +158,7 @@ class TextScreen:
         if self._output is not Output.TABLE:
             self.rows(columns, rows)
             return
-        shown = [dict(zip(columns, (_value(each) for each in row), strict=True)) for row in rows]
+        shown = [dict(zip(columns, (_value(value) for value in row), strict=True)) for row in rows]
         show_rows(shown, columns, headers=columns, title=title)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -172,7 +172,7 @@ class TextScreen:
             elif self._output is Output.YAML:
                 print(on_screen(as_yaml([named])), end="")
             else:
-                print(on_screen("\t".join(_cell(each) for each in row)))
+                print(on_screen("\t".join(_cell(value) for value in row)))
         sys.stdout.flush()
 
     def say(self, text: str) -> None:

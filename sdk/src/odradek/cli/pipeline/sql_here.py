@@ -63,8 +63,14 @@ def store_options(
     """Return the source's options for the embedded store of a folder or, with a bucket, the one on AWS."""
     if not bucket:
         return {"store": f"embedded:{data_dir}"}
-    given = {"logTable": log_table, "catalogTable": catalog_table, "bucket": bucket, "prefix": prefix, "region": region}
-    return {"store": "aws", **{name: value for name, value in given.items() if value}}
+    store_settings = {
+        "logTable": log_table,
+        "catalogTable": catalog_table,
+        "bucket": bucket,
+        "prefix": prefix,
+        "region": region,
+    }
+    return {"store": "aws", **{name: value for name, value in store_settings.items() if value}}
 
 
 def checked_trigger(trigger: str) -> None:
@@ -83,7 +89,7 @@ def schemas_of(url: str) -> Any:
 
 
 @contextmanager
-def open_engine(place: SqlPlace, *, progress: bool = False, then: str = "") -> Iterator[Opened]:
+def open_engine(sql_place: SqlPlace, *, progress: bool = False, then: str = "") -> Iterator[Opened]:
     """Start Spark and open an engine; end both with the block.
 
     Args:
@@ -93,8 +99,8 @@ def open_engine(place: SqlPlace, *, progress: bool = False, then: str = "") -> I
     Raises:
         KafkaError: there is no Java, or no such service.
     """
-    if place.servers is not None:
-        client_configs(place.servers, place.data_dir)  # raises if there is no such service
+    if sql_place.servers is not None:
+        client_configs(sql_place.servers, sql_place.data_dir)  # raises if there is no such service
     prepare_spark()
     from odradek.spark.jobs.arguments import StoreArguments
     from odradek.spark.jobs.run import make_session, stopping_signals
@@ -102,11 +108,11 @@ def open_engine(place: SqlPlace, *, progress: bool = False, then: str = "") -> I
     from odradek.sql.running.registered import RegistryAddress
     from odradek.sql.topics import OpenTopics
 
-    sink = {**place.store, **({"bootstrapServers": place.servers} if place.servers is not None else {})}
-    checkpoints = place.checkpoints
+    sink = {**sql_place.store, **({"bootstrapServers": sql_place.servers} if sql_place.servers is not None else {})}
+    checkpoints = sql_place.checkpoints
     if "://" not in checkpoints:
         checkpoints = str(Path(checkpoints).absolute())
-    with stopping_signals() as stop, OpenTopics(place.store, place.servers) as topics:
+    with stopping_signals() as stop, OpenTopics(sql_place.store, sql_place.servers) as topics:
         with waiting("starting Spark", then or "statements run now"):
             spark = make_session(StoreArguments(JOB_NAME="odradek-sql", shuffle_partitions=2), "odradek-sql")
         if progress:
@@ -114,9 +120,9 @@ def open_engine(place: SqlPlace, *, progress: bool = False, then: str = "") -> I
 
             spark.streams.addListener(ProgressLines(sys.stderr))
         try:
-            registry = RegistryAddress.of(place.schema_registry) if place.schema_registry else None
+            registry = RegistryAddress.of(sql_place.schema_registry) if sql_place.schema_registry else None
             engine = SparkEngine(
-                spark, store=place.store, sink=sink, checkpoints=checkpoints, stop=stop, trigger=place.trigger,
+                spark, store=sql_place.store, sink=sink, checkpoints=checkpoints, stop=stop, trigger=sql_place.trigger,
                 registry=registry,
             )  # fmt: skip
             yield Opened(engine, topics, stop)

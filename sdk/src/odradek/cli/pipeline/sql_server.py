@@ -116,29 +116,33 @@ def sql_server(
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     from odradek.sql.planning.own_functions import load_functions
 
-    for each in functions or []:
-        load_functions(each)
+    for source in functions or []:
+        load_functions(source)
     store = store_options(data_dir, log_table, catalog_table, bucket, prefix, region)
     servers = None if bucket else bootstrap_servers
     where = checkpoints or str(data_dir / "sql-server" / service_id)
-    place = SqlPlace(store, servers, data_dir, where, trigger, schema_registry)
+    sql_place = SqlPlace(store, servers, data_dir, where, trigger, schema_registry)
     from odradek.connect.errors import ConfigError
     from odradek.connect.rest.access import Users
     from odradek.sql.server.serving import Listening
 
     try:
-        known = None if users is None else Users(str(users))
+        user_list = None if users is None else Users(str(users))
     except ConfigError:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--users: {users} cannot be read") from None
     listening = Listening(
-        host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries, users=known
+        host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries, users=user_list
     )
     connect = connect_here(
-        place, bootstrap_servers, connect_group, pairs(connect_config, "--connect-config"), has_worker=connect_worker
+        sql_place,
+        bootstrap_servers,
+        connect_group,
+        pairs(connect_config, "--connect-config"),
+        has_worker=connect_worker,
     )
-    with open_engine(place) as opened:
-        given = pairs(settings, "--set")
-        asyncio.run(serve_opened(opened, place, listening, service_id, given, connect=connect))
+    with open_engine(sql_place) as opened:
+        properties = pairs(settings, "--set")
+        asyncio.run(serve_opened(opened, sql_place, listening, service_id, properties, connect=connect))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,20 +154,20 @@ class ConnectHere:
 
 
 def connect_here(
-    place: SqlPlace, bootstrap_servers: str, group: str, configs: Mapping[str, str], *, has_worker: bool
+    sql_place: SqlPlace, bootstrap_servers: str, group: str, configs: Mapping[str, str], *, has_worker: bool
 ) -> ConnectHere | None:
     """Return the Connect cluster; None for a server that works on the tables alone: connectors need the functions.
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    if place.servers is None and bootstrap_servers == DEFAULT_SERVER:
+    if sql_place.servers is None and bootstrap_servers == DEFAULT_SERVER:
         if has_worker:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "--connect-worker needs --bootstrap-servers: connectors call it")
         return None
     from odradek.connect.errors import ConfigError
     from odradek.connect.settings import WorkerSettings
 
-    client = client_configs(bootstrap_servers, place.data_dir)
+    client = client_configs(bootstrap_servers, sql_place.data_dir)
     try:
         settings = WorkerSettings.of({**configs, "group.id": group, "listeners": ""}, client, os.environ)
     except ConfigError as error:
@@ -173,7 +177,7 @@ def connect_here(
 
 async def serve_opened(
     opened: Opened,
-    place: SqlPlace,
+    sql_place: SqlPlace,
     listening: Any,
     service_id: str,
     settings: Mapping[str, str],
@@ -197,10 +201,10 @@ async def serve_opened(
     from odradek.sql.server.serving import serve_sql
     from odradek.system import SystemClock
 
-    with open_admin(place.store, place.servers) as admin:
+    with open_admin(sql_place.store, sql_place.servers) as admin:
         cluster_id = admin.describe_cluster().cluster_id
-    log = TopicCommandLog(service_id, configs_of(place.store, place.servers))
-    schemas = schemas_of(place.schema_registry) if place.schema_registry else None
+    log = TopicCommandLog(service_id, configs_of(sql_place.store, sql_place.servers))
+    schemas = schemas_of(sql_place.schema_registry) if sql_place.schema_registry else None
     connectors = None
     if connect is not None:
         from odradek.connect.runtime.cluster import Cluster

@@ -143,33 +143,33 @@ class Shell:
 
     def _query(self, text: str) -> None:
         columns: list[str] = []
-        found = self._client.rows(text, self._properties, {})
+        rows = self._client.rows(text, self._properties, {})
         try:
-            for each in found:
-                if isinstance(each, str):
-                    self._screen.rows(("record",), [(each,)])
-                elif isinstance(each, dict):
-                    columns = each["columnNames"]
+            for row in rows:
+                if isinstance(row, str):
+                    self._screen.rows(("record",), [(row,)])
+                elif isinstance(row, dict):
+                    columns = row["columnNames"]
                 else:
-                    self._screen.rows(columns, [each])
+                    self._screen.rows(columns, [row])
         finally:
             with suppress(KafkaError):
-                found.close()  # type: ignore[attr-defined]
+                rows.close()  # type: ignore[attr-defined]
 
 
 def is_complete(text: str) -> bool:
     """Return True if a text ends with a semicolon that is not in a string, a name or a comment."""
     ended = False
     position = 0
-    for found in _OPEN.finditer(text):
-        if text[position : found.start()].strip():
+    for match in _OPEN.finditer(text):
+        if text[position : match.start()].strip():
             ended = False
-        position = found.end()
-        if found["open"]:
+        position = match.end()
+        if match["open"]:
             return False
-        if found["end"]:
+        if match["end"]:
             ended = True
-        elif not found[0].startswith(("--", "/*")):
+        elif not match[0].startswith(("--", "/*")):
             ended = False
     return ended and not text[position:].strip()
 
@@ -189,65 +189,65 @@ _LISTS = {  # of results: the rows, their columns and where these are
 
 def show_entity(screen: Screen, entity: Json) -> None:
     """Show the result of a statement."""
-    kind = entity["@type"]
+    entity_type = entity["@type"]
     for warning in entity.get("warnings", ()):
         screen.say(f"note: {warning['message']}")
-    if kind == "currentStatus":
+    if entity_type == "currentStatus":
         screen.say(entity["commandStatus"]["message"])
-    elif kind in _LISTS:
-        rows, columns = _LISTS[kind]
-        screen.table("", tuple(columns), [[_cell(each[name]) for name in columns.values()] for each in entity[rows]])
-    elif kind == "sourceDescription":
+    elif entity_type in _LISTS:
+        rows, columns = _LISTS[entity_type]
+        screen.table("", tuple(columns), [[_cell(item[name]) for name in columns.values()] for item in entity[rows]])
+    elif entity_type == "sourceDescription":
         _show_source(screen, entity["sourceDescription"])
-    elif kind == "source_descriptions":
-        for each in entity["sourceDescriptions"]:
-            _show_source(screen, each)
-    elif kind == "queryDescription":
+    elif entity_type == "source_descriptions":
+        for source in entity["sourceDescriptions"]:
+            _show_source(screen, source)
+    elif entity_type == "queryDescription":
         screen.say(entity["queryDescription"]["topology"] + "\n")
-    elif kind == "type_list":
-        screen.table("", ("type", "is"), [(name, _type(each)) for name, each in entity["types"].items()])
-    elif kind == "connector_info":
+    elif entity_type == "type_list":
+        screen.table("", ("type", "is"), [(name, _type(schema)) for name, schema in entity["types"].items()])
+    elif entity_type == "connector_info":
         screen.say(f"Created connector {entity['info']['name']}")
-    elif kind == "drop_connector":
+    elif entity_type == "drop_connector":
         screen.say(f"Dropped connector {entity['connectorName']}")
-    elif kind == "connector_description":
+    elif entity_type == "connector_description":
         _show_connector(screen, entity)
-    elif kind == "describe_function":
-        described = "; ".join(each["description"] for each in entity["functions"])
+    elif entity_type == "describe_function":
+        described = "; ".join(function["description"] for function in entity["functions"])
         screen.table("", ("function", "kind", "takes"), [(entity["name"], entity["type"], described)])
     else:
         screen.say(str(entity.get("message") or ("exists" if entity.get("exists") else "does not exist")))
 
 
-def _show_source(screen: Screen, found: Json) -> None:
-    title = f"{found['name']}: {found['type'].lower()} over topic {found['topic']}, key {found['keyFormat']}, "
-    title += f"value {found['valueFormat']}" + (f", {found['windowType']} windows" if found["windowType"] else "")
-    fields = [(each["name"], _type(each["schema"]), each.get("type", "").lower()) for each in found["fields"]]
+def _show_source(screen: Screen, source: Json) -> None:
+    title = f"{source['name']}: {source['type'].lower()} over topic {source['topic']}, key {source['keyFormat']}, "
+    title += f"value {source['valueFormat']}" + (f", {source['windowType']} windows" if source["windowType"] else "")
+    fields = [(field["name"], _type(field["schema"]), field.get("type", "").lower()) for field in source["fields"]]
     screen.table(title, ("column", "type", "role"), fields)
-    for role in ("readQueries", "writeQueries") if found["extended"] else ():
-        queries = [(each["id"], each["state"], each["queryString"]) for each in found[role]]
+    for role in ("readQueries", "writeQueries") if source["extended"] else ():
+        queries = [(query["id"], query["state"], query["queryString"]) for query in source[role]]
         if queries:
             screen.table("read by" if role == "readQueries" else "written by", ("query", "state", "statement"), queries)
 
 
-def _show_connector(screen: Screen, found: Json) -> None:
-    status = found["status"]
+def _show_connector(screen: Screen, description: Json) -> None:
+    status = description["status"]
     connector = status["connector"]
-    title = f"{status['name']}: {status['type']} {found['connectorClass']}, {connector['state']}"
-    tasks = [(each["id"], each["state"], each["worker_id"], each.get("trace", "")) for each in status["tasks"]]
+    title = f"{status['name']}: {status['type']} {description['connectorClass']}, {connector['state']}"
+    tasks = [(task["id"], task["state"], task["worker_id"], task.get("trace", "")) for task in status["tasks"]]
     screen.table(title, ("task", "state", "worker", "error"), tasks)
     if "trace" in connector:
         screen.say(connector["trace"])
-    if found["sources"]:
-        sources = [(each["name"], each["topic"], each["type"].lower()) for each in found["sources"]]
+    if description["sources"]:
+        sources = [(source["name"], source["topic"], source["type"].lower()) for source in description["sources"]]
         screen.table("Streams and tables over its topics", ("name", "topic", "kind"), sources)
-    if found["topics"]:
-        screen.say(f"topics: {', '.join(found['topics'])}")
+    if description["topics"]:
+        screen.say(f"topics: {', '.join(description['topics'])}")
 
 
 def _type(schema: Json) -> str:
     if schema["fields"]:
-        return "STRUCT<" + ", ".join(f"{each['name']} {_type(each['schema'])}" for each in schema["fields"]) + ">"
+        return "STRUCT<" + ", ".join(f"{field['name']} {_type(field['schema'])}" for field in schema["fields"]) + ">"
     if schema["memberSchema"]:
         key = "STRING, " if schema["type"] == "MAP" else ""
         return f"{schema['type']}<{key}{_type(schema['memberSchema'])}>"
@@ -274,8 +274,8 @@ def line_editing(client: RestClient, history: Path) -> Iterator[Callable[[str], 
     words = _words(client)
 
     def complete(text: str, state: int) -> str | None:
-        found = [each for each in words() if each.upper().startswith(text.upper())]
-        return found[state] if state < len(found) else None
+        matches = [word for word in words() if word.upper().startswith(text.upper())]
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer(complete)
     readline.set_completer_delims(" \t\n,()=<>;'\"")
@@ -298,10 +298,10 @@ def _words(client: RestClient) -> Callable[[], list[str]]:
 
     def words() -> list[str]:
         try:
-            found = names(client.execute("SHOW STREAMS; SHOW TABLES; SHOW TOPICS; SHOW FUNCTIONS;", {}, {}))
+            known_names = names(client.execute("SHOW STREAMS; SHOW TABLES; SHOW TOPICS; SHOW FUNCTIONS;", {}, {}))
         except KafkaError:
-            found = []
-        return sorted({*KEYWORDS, *found, "RUN", "SCRIPT", "SHOW", "PRINT", "exit"})
+            known_names = []
+        return sorted({*KEYWORDS, *known_names, "RUN", "SCRIPT", "SHOW", "PRINT", "exit"})
 
     return words
 
@@ -331,7 +331,7 @@ def own_server(arguments: Sequence[str], log: Path) -> Iterator[str]:
                 break
         else:
             process.wait()
-            said = [each for each in log.read_text(encoding="utf-8").splitlines() if each.startswith("odradek: ")]
+            said = [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("odradek: ")]
             raise KafkaError(ErrorCode.INVALID_CONFIG, said[-1].removeprefix("odradek: ") if said else f"see {log}")
         yield ready[1]
     finally:

@@ -114,9 +114,9 @@ def consume(
         else:
             starts = offsets_at(consumer, offset, partitions, "--offset")
             consumer.assign(partitions)
-            for each, start in starts.items():
-                consumer.seek(each, start)
-        left = sum(max(ends[each] - consumer.position(each), 0) for each in ends) if group is None else None
+            for tp, start in starts.items():
+                consumer.seek(tp, start)
+        left = sum(max(ends[tp] - consumer.position(tp), 0) for tp in ends) if group is None else None
         hidden = sys.stdout.isatty() or follow
         with (
             _stopped_once() as asked_to_stop,
@@ -149,7 +149,7 @@ def _find_topic(configs: dict[str, Any], topic: str, *, wait: bool) -> None:
 
 
 def _chosen(partitions: list[TopicPartition], partition: int | None) -> list[TopicPartition]:
-    chosen = [each for each in partitions if partition is None or each.partition == partition]
+    chosen = [tp for tp in partitions if partition is None or tp.partition == partition]
     if not chosen:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -160,13 +160,13 @@ def _chosen(partitions: list[TopicPartition], partition: int | None) -> list[Top
 
 def offsets_at(consumer: Any, text: str, partitions: list[TopicPartition], option: str) -> dict[TopicPartition, int]:
     """Return the offset of a place in each partition. Raises KafkaError(INVALID_CONFIG) for an invalid place."""
-    place = parse_place(text, option)
+    position = parse_place(text, option)
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     at_time = {}
-    if place.kind == "time":
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, place.number))
-        at_time = {partition: at.offset for partition, at in found.items() if at is not None}
-    return resolve(place, begins, ends, at_time)
+    if position.kind == "time":
+        offsets_for_time = consumer.offsets_for_times(dict.fromkeys(partitions, position.number))
+        at_time = {partition: at.offset for partition, at in offsets_for_time.items() if at is not None}
+    return resolve(position, begins, ends, at_time)
 
 
 @contextmanager
@@ -174,18 +174,18 @@ def _stopped_once() -> Iterator[list[int]]:
     """Add the first Ctrl-C or SIGTERM to the list, so that polled records are printed and committed, and the group is
     left. The second one ends the command at once.
     """
-    asked: list[int] = []
+    signals: list[int] = []
     before: dict[int, Any] = {}
 
     def note(number: int, _: Any) -> None:
-        asked.append(number)
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        signals.append(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        before[int(each)] = signal.signal(each, note)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        before[int(stop)] = signal.signal(stop, note)
     try:
-        yield asked
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -207,12 +207,12 @@ def _print(
     while True:
         polled = consumer.poll(0 if _at_end(consumer, ends, in_group) and not follow else 500)
         before = written
-        for place, records in polled.items():
+        for tp, records in polled.items():
             for record in records:
-                if stops and record.offset >= ends[place]:
+                if stops and record.offset >= ends[tp]:
                     continue
                 if count and written >= count:
-                    consumer.seek(place, record.offset)  # polled, and not printed: closing must not commit it
+                    consumer.seek(tp, record.offset)  # polled, and not printed: closing must not commit it
                     break
                 write_data(show(record))
                 written += 1

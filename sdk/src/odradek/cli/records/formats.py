@@ -35,19 +35,19 @@ def reading(
         return show
     from odradek.operations.records.formats import FORMATS, Decoder
 
-    for each in (key_format, value_format):
-        if each is not None and each not in FORMATS:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {each!r}: use {_KNOWN}, or auto")
+    for format_name in (key_format, value_format):
+        if format_name is not None and format_name not in FORMATS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {format_name!r}: use {_KNOWN}, or auto")
     needs_registry = {key_format, value_format} & {"auto", "avro", "protobuf"}
     decoder = Decoder(_registry(configs) if needs_registry else None)
 
     def text(data: bytes | None, form: str | None, where: str) -> bytes | None:
         if data is None or form is None:
             return data
-        found = decoder.decode(data, form)
-        if found.problem:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"{where}: {found.problem}")
-        return found.text.encode()
+        decoded = decoder.decode(data, form)
+        if decoded.problem:
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"{where}: {decoded.problem}")
+        return decoded.text.encode()
 
     def show_decoded(record: Any) -> bytes:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"

@@ -84,14 +84,14 @@ def consume(
         begins, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         consumer.assign(places)
         watch = _Watch()
-        seen = size = 0
+        record_count = size = 0
         wanted = records or sum(ends.values()) - sum(begins.values())
         with progress("reading", wanted) as advance:
-            while seen < wanted and any(consumer.position(place) < ends[place] for place in places):
+            while record_count < wanted and any(consumer.position(tp) < ends[tp] for tp in places):
                 rows, read = _poll(consumer, tables)
-                seen, size = seen + rows, size + read
+                record_count, size = record_count + rows, size + read
                 advance(rows)
-        measured = watch.measured(seen, size)
+        measured = watch.measured(record_count, size)
     _show(measured, output)
 
 
@@ -100,8 +100,8 @@ def _poll(consumer: Any, tables: bool) -> tuple[int, int]:
     if tables:
         column = consumer.poll_table(1_000, ["value"])["value"]
         return len(column), sum(int(chunk.nbytes) - 4 * len(chunk) for chunk in column.chunks)
-    found = [record.value for part in consumer.poll(1_000).values() for record in part]
-    return len(found), sum(len(value or b"") for value in found)
+    values = [record.value for part in consumer.poll(1_000).values() for record in part]
+    return len(values), sum(len(value or b"") for value in values)
 
 
 class _Watch:

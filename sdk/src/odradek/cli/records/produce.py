@@ -185,8 +185,10 @@ def _parser(
 
     def parse(line: bytes) -> JsonRecord:
         if from_json_lines:
-            given = from_json(line)
-            return JsonRecord(given.key, given.value, [*given.headers, *headers], given.timestamp_ms)
+            json_record = from_json(line)
+            return JsonRecord(
+                json_record.key, json_record.value, [*json_record.headers, *headers], json_record.timestamp_ms
+            )
         key, value = _split(line.rstrip(b"\r\n"), separator, fixed_key)
         return JsonRecord(key, None if empty_is_null and not value else value, headers, None)
 
@@ -196,8 +198,8 @@ def _parser(
 def _split(line: bytes, separator: bytes | None, fixed_key: bytes | None) -> tuple[bytes | None, bytes | None]:
     if separator is None:
         return fixed_key, line
-    key, found, value = line.partition(separator)
-    if not found:
+    key, mark, value = line.partition(separator)
+    if not mark:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"the line has no separator {separator.decode()!r}: {line[:60]!r}")
     return key, value
 

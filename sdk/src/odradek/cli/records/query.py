@@ -59,12 +59,12 @@ def query(
 
     store: Path | dict[str, str] = data_dir
     if bucket:
-        given = {"logTable": log_table, "catalogTable": catalog_table, "bucket": bucket, "prefix": prefix}
-        store = {"store": "aws", **{name: value for name, value in {**given, "region": region}.items() if value}}
+        aws_options = {"logTable": log_table, "catalogTable": catalog_table, "bucket": bucket, "prefix": prefix}
+        store = {"store": "aws", **{name: value for name, value in {**aws_options, "region": region}.items() if value}}
     text = sys.stdin.read() if sql == "-" else sql
-    answer = run_query(text, store, allow_files=allow_files)
-    _write(answer.table, output, to)
-    for topic, count in answer.misfits.items():
+    result = run_query(text, store, allow_files=allow_files)
+    _write(result.table, output, to)
+    for topic, count in result.misfits.items():
         typer.echo(f"{count:,} values of {topic} do not fit its columns; their columns are null", err=True)
 
 
@@ -127,8 +127,8 @@ def _chart(table: Any, to: Path | None) -> None:
 
 def _bars(labels: list[str], heights: Iterable[float]) -> None:
     heights = list(heights)
-    largest = max((abs(each) for each in heights), default=0) or 1
+    largest = max((abs(height) for height in heights), default=0) or 1
     width = max(map(len, labels), default=0)
-    for label, each in zip(labels, heights, strict=True):
-        bar = "█" * round(_BAR * abs(each) / largest)
-        typer.echo(f"{on_screen(label):<{width}}  {bar} {each:,}".rstrip())
+    for label, height in zip(labels, heights, strict=True):
+        bar = "█" * round(_BAR * abs(height) / largest)
+        typer.echo(f"{on_screen(label):<{width}}  {bar} {height:,}".rstrip())

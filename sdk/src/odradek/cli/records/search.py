@@ -61,14 +61,14 @@ def search(
     from odradek.operations.records.formats import FORMATS
     from odradek.operations.records.view import Formats
 
-    for each in (key_format, value_format):
-        if each is not None and each not in FORMATS:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {each!r}: use {', '.join(FORMATS)}")
+    for format_name in (key_format, value_format):
+        if format_name is not None and format_name not in FORMATS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown format {format_name!r}: use {', '.join(FORMATS)}")
     formats = Formats(key_format or "auto", value_format or "auto")
     wanted = Filter(text, key, header, where)
     wanted.records()  # an invalid expression is told before anything is read
-    place = parse_place(offset, "--offset")
-    where_to_look = {"partitions": partition or [], "place": place, "formats": formats}
+    position = parse_place(offset, "--offset")
+    where_to_look = {"partitions": partition or [], "place": position, "formats": formats}
 
     async def within(cluster: Cluster) -> list[RecordView]:
         decoder = await _decoder(cluster)
@@ -96,39 +96,41 @@ async def _decoder(cluster: Cluster) -> Decoder:
 async def _latest(cluster: Cluster, topic: str, key: str, decoder: Decoder, formats: Formats) -> list[RecordView]:
     from odradek.operations.records.lookup import lookup
 
-    found = await lookup(cluster, topic, key, decoder, formats)
-    if found is None:
+    record = await lookup(cluster, topic, key, decoder, formats)
+    if record is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record of {topic} has the key {key!r}")
-    return [found]
+    return [record]
 
 
 async def _found(cluster: Cluster, topic: str, wanted: Filter, options: dict[str, Any], count: int) -> list[RecordView]:
     from odradek.operations.records.search import Progress
     from odradek.operations.records.search import search as searching
 
-    found: list[RecordView] = []
+    records: list[RecordView] = []
     total = 0
     with progress("searching", None) as advance:
         async with aclosing(searching(cluster, topic, wanted, limit=count, **options)) as parts:
-            async for each in parts:
-                if isinstance(each, Progress):
-                    advance(each.scanned - total)
-                    total = each.scanned
+            async for part in parts:
+                if isinstance(part, Progress):
+                    advance(part.scanned - total)
+                    total = part.scanned
                 else:
-                    found += each
-    typer.echo(f"{len(found)} found in {total} records", err=True)
-    return found
+                    records += part
+    typer.echo(f"{len(records)} found in {total} records", err=True)
+    return records
 
 
 async def _save(cluster: Cluster, topic: str, wanted: Filter, path: Path, options: dict[str, Any]) -> None:
     from odradek.operations.records.export import KINDS, export
 
-    kind = path.suffix.removeprefix(".")
-    if kind not in KINDS:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--save must end in {', '.join(f'.{each}' for each in KINDS)}")
+    suffix = path.suffix.removeprefix(".")
+    if suffix not in KINDS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"--save must end in {', '.join(f'.{known_suffix}' for known_suffix in KINDS)}"
+        )
     try:
         with path.open("wb") as file:
-            async with aclosing(export(cluster, topic, kind, wanted, **options)) as chunks:
+            async with aclosing(export(cluster, topic, suffix, wanted, **options)) as chunks:
                 async for chunk in chunks:
                     file.write(chunk)
     except OSError as error:
@@ -144,15 +146,15 @@ def _show(records: Sequence[RecordView], output: Output) -> None:
 
         rows: list[dict[str, Any]] = [
             {
-                "partition": each.partition,
-                "offset": each.offset,
-                "timestamp": iso_time(each.timestamp_ms),
-                "key": None if each.key.is_null else each.key.text,
-                "value": None if each.value.is_null else each.value.text,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": iso_time(record.timestamp_ms),
+                "key": None if record.key.is_null else record.key.text,
+                "value": None if record.value.is_null else record.value.text,
             }
-            for each in records
+            for record in records
         ]
         show_rows(rows, ["partition", "offset", "timestamp", "key", "value"])
         return
-    show_rows([plain(each) for each in records], [], output)
+    show_rows([plain(record) for record in records], [], output)
     sys.stdout.flush()

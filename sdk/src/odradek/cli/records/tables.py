@@ -70,9 +70,9 @@ def list_tables(
     from odradek.operations.tables import TableListing
     from odradek.operations.tables import list_tables as listed
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: listed(cluster.admin))
-    columns = [each.name for each in fields(TableListing)]
-    show_rows([{name: getattr(row, name) for name in columns} for row in found], columns, output)
+    tables = run(bootstrap_servers, data_dir, lambda cluster: listed(cluster.admin))
+    columns = [field.name for field in fields(TableListing)]
+    show_rows([{name: getattr(row, name) for name in columns} for row in tables], columns, output)
 
 
 @tables.command()
@@ -87,18 +87,18 @@ def describe(
     from odradek.operations import plain
     from odradek.operations.tables import describe_table
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: describe_table(cluster.admin, name))
-    document = plain(found)
+    detail = run(bootstrap_servers, data_dir, lambda cluster: describe_table(cluster.admin, name))
+    document = plain(detail)
     if show_data(document, output):
         return
     for option, value in document["table"].items():
         if option != "state":
             typer.echo(f"{option}: {value}")
-    typer.echo(f"state: {found.state}  lag: {found.lag}  changes: {found.changes}")
-    typer.echo(f"too large: {found.too_large}  unusable: {found.unusable}")
-    typer.echo(f"last error: {found.last_error or 'none'}")
-    columns = [each.name for each in fields(TablePartition) if not each.name.startswith("error")]
-    show_rows([{each: getattr(row, each) for each in columns} for row in found.partitions], columns, output)
+    typer.echo(f"state: {detail.state}  lag: {detail.lag}  changes: {detail.changes}")
+    typer.echo(f"too large: {detail.too_large}  unusable: {detail.unusable}")
+    typer.echo(f"last error: {detail.last_error or 'none'}")
+    columns = [field.name for field in fields(TablePartition) if not field.name.startswith("error")]
+    show_rows([{column: getattr(row, column) for column in columns} for row in detail.partitions], columns, output)
 
 
 @tables.command()
@@ -144,7 +144,7 @@ def get(
     from odradek.operations import plain
     from odradek.operations.tables import get_row
 
-    found = run(
+    response = run(
         bootstrap_servers,
         data_dir,
         lambda cluster: get_row(
@@ -158,9 +158,9 @@ def get(
             wait_ms=wait_ms,
         ),
     )
-    if not show_data(plain(found), output):
-        _show(found.rows)
-    if not found.rows:
+    if not show_data(plain(response), output):
+        _show(response.rows)
+    if not response.rows:
         raise typer.Exit(1)
 
 
@@ -183,7 +183,7 @@ def range_rows(
     from odradek.operations import plain
     from odradek.operations.tables import range_rows as ranged
 
-    found = run(
+    response = run(
         bootstrap_servers,
         data_dir,
         lambda cluster: ranged(
@@ -199,11 +199,11 @@ def range_rows(
             min_offset=min_offset or (),
         ),
     )
-    if show_data(plain(found), output):
+    if show_data(plain(response), output):
         return
-    _show(found.rows)
-    if found.cursor:
-        typer.echo(f"more: --cursor {found.cursor}", err=True)
+    _show(response.rows)
+    if response.cursor:
+        typer.echo(f"more: --cursor {response.cursor}", err=True)
 
 
 @tables.command()

@@ -179,10 +179,13 @@ def as_json(report: AuditReport) -> dict[str, Any]:
 
 def _print_table(report: AuditReport) -> None:
     if report.findings:
-        rows = [{"finding": each.kind.value, "where": each.place, "what": each.detail} for each in report.findings]
+        rows = [
+            {"finding": finding.kind.value, "where": finding.place, "what": finding.detail}
+            for finding in report.findings
+        ]
         show_rows(rows, ["finding", "where", "what"])
-    for each in report.skipped:
-        typer.echo(f"skipped: {each}")
+    for skipped in report.skipped:
+        typer.echo(f"skipped: {skipped}")
     for title, counts in (("repaired", report.repaired), ("pending", report.pending), ("checked", report.checked)):
         if any(counts.values()):
             shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)

@@ -26,10 +26,10 @@ def configure(
 
     Example: [bold]odradek configure --stack odradek-prod[/bold]
     """
-    found = describe_deployment(stack, region)
-    found = replace(found, name=profile or found.name)
-    save_profile(found, FILE.expanduser())
-    typer.echo(f"profile {found.name}: {found.bootstrap_servers} ({FILE})")
+    described = describe_deployment(stack, region)
+    described = replace(described, name=profile or described.name)
+    save_profile(described, FILE.expanduser())
+    typer.echo(f"profile {described.name}: {described.bootstrap_servers} ({FILE})")
 
 
 def describe_deployment(stack: str, region: str | None) -> Profile:
@@ -43,10 +43,10 @@ def describe_deployment(stack: str, region: str | None) -> Profile:
         base = base.removesuffix(f"-{name}")
     try:
         client = boto3.client("cloudformation", region_name=region)
-        found = read_outputs(client, base)
+        outputs = read_outputs(client, base)
     except BotoCoreError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the request to CloudFormation failed: {error}") from None
-    return Profile(base, found[COORDINATOR_URL], client.meta.region_name, found)
+    return Profile(base, outputs[COORDINATOR_URL], client.meta.region_name, outputs)
 
 
 def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:
@@ -62,7 +62,7 @@ def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:
                 continue
             reason = error.response.get("Error", {}).get("Message", str(error))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"CloudFormation refused the request: {reason}") from None
-        outputs |= {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", ())}
+        outputs |= {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", ())}
     if COORDINATOR_URL not in outputs:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -104,8 +104,8 @@ def estimate(
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
         _refuse_format(chart)
-    loads = [with_linger(load, each) for each in lingers]
-    costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
+    loads = [with_linger(load, linger) for linger in lingers]
+    costs = [own_cost(load, asyncio.run(measure(load))) for load in loads]
     saving = best_saving(sum(costs[0].values()), asyncio.run(_choices(loads[0])))
     dates = sorted({US_EAST_1.date, PEERS_US_EAST_1.date})
     if not show_data(
@@ -119,8 +119,8 @@ def estimate(
             "stage": stage.value,
             "prices_of": dates,
             "odradek": [
-                {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
-                for linger, x, each in zip(lingers, loads, costs, strict=True)
+                {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**cost}}
+                for linger, x, cost in zip(lingers, loads, costs, strict=True)
             ],
             "others": dict(peer_costs(load)),
             "saving": plain(saving),  # of the first linger
@@ -163,7 +163,10 @@ async def _choices(load: Workload) -> dict[str, float]:
         changed["A provisioned log table (--tables provisioned), for a steady load,"] = replace(
             load, tables=TableMode.PROVISIONED
         )
-    return {name: sum(own_cost(each, await measure(each)).values()) for name, each in changed.items()}
+    return {
+        name: sum(own_cost(changed_load, await measure(changed_load)).values())
+        for name, changed_load in changed.items()
+    }
 
 
 def _print_table(
@@ -172,16 +175,16 @@ def _print_table(
     """Print US dollars per month by component and linger, and the cost of alternatives."""
     from odradek.cost.model import peer_costs
 
-    names = [_name(each) for each in lingers]
+    names = [_name(linger) for linger in lingers]
     typer.echo(f"{load.gb_month:,.0f} GiB written per month, {load.kept_gb:,.0f} GiB kept")
-    for name, each in zip(names, loads, strict=True):
-        typer.echo(f"{name}: {each.requests_per_s:,.1f} requests/s of {each.request_bytes:,} bytes")
+    for name, workload in zip(names, loads, strict=True):
+        typer.echo(f"{name}: {workload.requests_per_s:,.1f} requests/s of {workload.request_bytes:,} bytes")
 
     def row(title: str, dollars: Sequence[float]) -> dict[str, Any]:
         return {"US dollars a month": title, **dict(zip(names, map(Money, dollars), strict=False))}
 
-    rows = [row(component, [each[component] for each in costs]) for component in costs[0] if costs[0][component]]
-    rows.append(row("Odradek", [sum(each.values()) for each in costs]))
+    rows = [row(component, [cost[component] for cost in costs]) for component in costs[0] if costs[0][component]]
+    rows.append(row("Odradek", [sum(cost.values()) for cost in costs]))
     rows += [row(name, [dollars]) for name, dollars in peer_costs(load).items()]
     show_rows(rows, ["US dollars a month", *names])
 
@@ -209,10 +212,10 @@ def _pyplot() -> Any:
 
 def _refuse_format(path: Path) -> None:
     """Check the file name before the measurement. Raises KafkaError(INVALID_CONFIG) for an unusable one."""
-    known = sorted(_pyplot().figure().canvas.get_supported_filetypes())
-    if path.suffix[1:].lower() not in known:
+    formats = sorted(_pyplot().figure().canvas.get_supported_filetypes())
+    if path.suffix[1:].lower() not in formats:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"--chart must end in one of {', '.join(known)}, not {path.suffix!r}"
+            ErrorCode.INVALID_CONFIG, f"--chart must end in one of {', '.join(formats)}, not {path.suffix!r}"
         )
     if not path.absolute().parent.is_dir():
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--chart: the folder {path.parent} does not exist")
@@ -228,14 +231,14 @@ def _draw(load: object, lingers: Sequence[float | None], path: Path) -> None:
     plt = _pyplot()
     assert isinstance(load, Workload)
     figure, axes = plt.subplots(figsize=(9, 6))
-    megabytes = [each / 2**20 for each in _CHART_RATES]
-    loads = [replace(load, bytes_per_s=each) for each in _CHART_RATES]
+    megabytes = [rate / 2**20 for rate in _CHART_RATES]
+    loads = [replace(load, bytes_per_s=rate) for rate in _CHART_RATES]
     for linger_ms in lingers:
-        points = [with_linger(each, linger_ms) for each in loads]
-        dollars = [sum(own_cost(each, asyncio.run(measure(each))).values()) for each in points]
+        points = [with_linger(load, linger_ms) for load in loads]
+        dollars = [sum(own_cost(point, asyncio.run(measure(point))).values()) for point in points]
         axes.plot(megabytes, dollars, marker="o", label=f"Odradek, {_name(linger_ms)}")
     for name in peer_costs(load):
-        axes.plot(megabytes, [peer_costs(each)[name] for each in loads], linestyle="--", label=name)
+        axes.plot(megabytes, [peer_costs(load)[name] for load in loads], linestyle="--", label=name)
     axes.set(xscale="log", yscale="log", xlabel="MiB/s written", ylabel="US dollars a month")
     axes.set_title(f"{load.producers} producers, {load.consumers} consumers")
     axes.grid(visible=True, which="both", alpha=0.3)

@@ -70,21 +70,21 @@ def doctor(
         findings = examine_account(None, reserve, os.environ.get("ODRADEK_ENDPOINT_URL") or None)
     else:
         findings = chain(examine(client_configs(bootstrap_servers, data_dir)), check_tables(data_dir))
-    found = show_findings(findings, output)
-    if any(finding.outcome == "FAIL" for finding in found):
+    shown_findings = show_findings(findings, output)
+    if any(finding.outcome == "FAIL" for finding in shown_findings):
         raise typer.Exit(1)
 
 
 def show_findings(findings: Iterable[Finding], output: Output = Output.TABLE) -> list[Finding]:
     """Print the findings, each at once, since a check may take half a minute; return them."""
-    found = []
+    shown_findings = []
     for finding in findings:
-        found.append(finding)
+        shown_findings.append(finding)
         if output is Output.TABLE:
             outcome = typer.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome])
             typer.echo(f"{outcome} {finding.check:11} {finding.text}")
-    show_data([finding._asdict() for finding in found], output)
-    return found
+    show_data([finding._asdict() for finding in shown_findings], output)
+    return shown_findings
 
 
 def examine(configs: dict[str, Any]) -> Iterator[Finding]:
@@ -111,8 +111,8 @@ def examine(configs: dict[str, Any]) -> Iterator[Finding]:
 def check_triggers(admin: Any) -> Iterator[Finding]:
     """Check the triggers that the caller may describe."""
     try:
-        known = admin.list_triggers()
-        yield from trigger_findings(admin.describe_trigger(each.name) for each in known[:_TRIGGERS_LOOKED_AT])
+        triggers = admin.list_triggers()
+        yield from trigger_findings(admin.describe_trigger(trigger.name) for trigger in triggers[:_TRIGGERS_LOOKED_AT])
     except KafkaError as error:
         if error.code is not ErrorCode.UNSUPPORTED_VERSION:  # a deployment without triggers
             yield Finding("warn", "triggers", f"the triggers cannot be read: {error.message}")
@@ -120,12 +120,16 @@ def check_triggers(admin: Any) -> Iterator[Finding]:
 
 def check_tables(data_dir: Path) -> Iterator[Finding]:
     """Check what maintenance has noted of topics that are tables, in the store itself."""
-    known = profile()
-    place = StorePlace.of_deployment(known.outputs, known.region or "") if known is not None else None
-    place = place or StorePlace.of_folder(data_dir)
-    if place is None:
+    chosen_profile = profile()
+    store_place = (
+        StorePlace.of_deployment(chosen_profile.outputs, chosen_profile.region or "")
+        if chosen_profile is not None
+        else None
+    )
+    store_place = store_place or StorePlace.of_folder(data_dir)
+    if store_place is None:
         return
-    opened = place
+    opened = store_place
 
     async def read() -> list[TableStatus]:
         async with opened.open() as view:
@@ -139,5 +143,5 @@ def check_tables(data_dir: Path) -> Iterator[Finding]:
 
 def check_store() -> Iterator[Finding]:
     """Check what the profile's deployment has on AWS."""
-    known = profile()
-    return iter(()) if known is None else check_deployment(known.outputs, known.region)
+    chosen_profile = profile()
+    return iter(()) if chosen_profile is None else check_deployment(chosen_profile.outputs, chosen_profile.region)

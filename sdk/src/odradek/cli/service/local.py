@@ -94,7 +94,7 @@ def local(
     registry = None
     if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
         registry = replace(common, port=registry_port)
-    modules = tuple(each.strip() for each in trigger_modules.split(",") if each.strip())
+    modules = tuple(module.strip() for module in trigger_modules.split(",") if module.strip())
     asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port, modules, fsync=fsync))
 
 

@@ -88,8 +88,8 @@ def restore_deployment(
 ) -> None:
     """See the module. Raises KafkaError, StoreError, OdradekError."""
     moment = parse_moment(to)
-    known = profile()
-    if known is None:
+    chosen_profile = profile()
+    if chosen_profile is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "which deployment? Run `odradek configure --stack NAME` first")
     with extra("aws"):
         from boto3 import client as boto3_client
@@ -97,14 +97,14 @@ def restore_deployment(
 
     def client(service: str) -> Any:
         made: Any = boto3_client  # typed for literal names alone
-        return made(service, region_name=known.region, endpoint_url=endpoint_url)
+        return made(service, region_name=chosen_profile.region, endpoint_url=endpoint_url)
 
-    deployment = Deployment.of(known.outputs, known.region)
+    deployment = Deployment.of(chosen_profile.outputs, chosen_profile.region)
     restore = Restore(deployment, moment, client, endpoint_url=endpoint_url)
     try:
         restore.check()
         confirm(
-            f"Set {known.name} back to {moment:%Y-%m-%d %H:%M:%S} UTC? What was written since is lost; "
+            f"Set {chosen_profile.name} back to {moment:%Y-%m-%d %H:%M:%S} UTC? What was written since is lost; "
             "its functions stop until this is done.",
             yes=yes,
         )
@@ -116,7 +116,7 @@ def restore_deployment(
         raise StoreUnavailable(f"AWS cannot be asked: {error}. Run the same command again") from None
     if not show_data(done, output):
         typer.echo(
-            f"restored {known.name} to {done['restored_to']}: {done['items_put']:,} items put, "
+            f"restored {chosen_profile.name} to {done['restored_to']}: {done['items_put']:,} items put, "
             f"{done['items_deleted']:,} deleted, {done['objects_brought_back']:,} objects brought back"
         )
         typer.echo("Start gateways and jobs; restart producers, so that they get new producer ids.")
@@ -174,8 +174,8 @@ class Restore:
         restore.drop_tables(self._dynamodb, list(names.values()))
         return {
             "restored_to": f"{self._to:%Y-%m-%dT%H:%M:%SZ}",
-            "items_put": sum(each.put for each in changes),
-            "items_deleted": sum(each.deleted for each in changes),
+            "items_put": sum(change.put for change in changes),
+            "items_deleted": sum(change.deleted for change in changes),
             "objects_brought_back": brought_back,
             "missing": missing,
         }
@@ -189,8 +189,8 @@ class Restore:
         brought_back = 0
         if restore.has_versions(self._s3, self._deployment.bucket):
             brought_back = restore.bring_back(self._s3, self._deployment.bucket, self._to)
-        report = asyncio.run(self._audited([names[each] for each in tables]))
-        missing = [f"{each.place} {each.detail}" for each in report.findings if each.kind.value in _MISSING]
+        report = asyncio.run(self._audited([names[table] for table in tables]))
+        missing = [f"{finding.place} {finding.detail}" for finding in report.findings if finding.kind.value in _MISSING]
         if missing and not accept_missing:
             raise OdradekError(
                 f"nothing was restored: {len(missing)} ranges are no longer there, the first: {missing[0]}. The bucket "
