@@ -53,7 +53,7 @@ async def test_a_call_succeeds_at_last_or_says_what_it_met() -> None:
     async def run(timeout_ms: float) -> str:
         return await retrying(
             call,
-            what="Metadata",
+            operation="Metadata",
             timeout_ms=timeout_ms,
             request_timeout_ms=30_000,
             policy=POLICY,
@@ -89,7 +89,7 @@ async def test_the_attempt_that_the_deadline_cuts_short_does_not_hide_the_cause(
     with pytest.raises(KafkaError, match="last: KAFKA_STORAGE_ERROR: the disk is full"):
         await retrying(
             call,
-            what="Metadata",
+            operation="Metadata",
             timeout_ms=2_000,
             request_timeout_ms=30_000,
             policy=POLICY,

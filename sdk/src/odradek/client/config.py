@@ -196,12 +196,12 @@ class ClientConfig:
 
         Raises KafkaError(INVALID_CONFIG) that says what to change.
         """
-        known = {spec.name for spec in fields(cls)}
+        known_names = {spec.name for spec in fields(cls)}
         ours: dict[str, Any] = {}
-        for given, value in configs.items():
-            name = given.replace(".", "_")
-            if name not in known:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, given, known))
+        for written_name, value in configs.items():
+            name = written_name.replace(".", "_")
+            if name not in known_names:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, written_name, known_names))
             if name in ours:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is given twice, with dots and with underscores")
             ours[name] = value
@@ -243,14 +243,14 @@ def kind_of(config: type[ClientConfig]) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", config.__name__.removesuffix("Config")).lower()
 
 
-def _unknown(config: type[ClientConfig], name: str, known: set[str]) -> str:
-    kind = kind_of(config)
+def _unknown(config: type[ClientConfig], name: str, known_names: set[str]) -> str:
+    client_kind = kind_of(config)
     ours = name.replace(".", "_")
     if ours in _ELSEWHERE:
-        return f"a {kind} has no configuration {name!r}: it is {_ELSEWHERE[ours]}"
-    close = difflib.get_close_matches(ours, sorted(known), n=1)
+        return f"a {client_kind} has no configuration {name!r}: it is {_ELSEWHERE[ours]}"
+    close = difflib.get_close_matches(ours, sorted(known_names), n=1)
     hint = f": did you mean {close[0]}?" if close else ""
-    return f"a {kind} has no configuration {name!r}{hint or '; see docs/CLIENTS.md'}"
+    return f"a {client_kind} has no configuration {name!r}{hint or '; see docs/CLIENTS.md'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,10 +69,10 @@ class Connection:
     def __init__(self, config: ClientConfig, *, creates_topics: bool = False) -> None:
         self.config = config
         self.origin = Origin()
-        kind = kind_of(type(config))
+        client_kind = kind_of(type(config))
         self.log = ClientLog(
-            kind.split()[0],
-            kind,
+            client_kind.split()[0],
+            client_kind,
             client_id=None if config.client_id == _CLIENT_ID else config.client_id,
             group=getattr(config, "group_id", None),
             transactional_id=getattr(config, "transactional_id", None),
@@ -85,7 +85,7 @@ class Connection:
         self.rng: Rng = config.rng or SystemRng()
         self.policy = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.metadata = MetadataCache(self)
-        self.logs_topics = kind != "admin"  # an administrator's call raises what is wrong with its topics
+        self.logs_topics = client_kind != "admin"  # an administrator's call raises what is wrong with its topics
         self._transport = config.transport
         self._owns_transport = config.transport is None
         self._tracing: Tracing | None = None
@@ -173,7 +173,7 @@ class Connection:
         self,
         message: Any,
         response_type: type[R],
-        what: str,
+        operation: str,
         *,
         check: Callable[[R], None] | None = None,
         timeout_ms: float | None = None,
@@ -181,7 +181,7 @@ class Connection:
         """Call with retries until `timeout_ms` has passed (default: default_api_timeout_ms).
 
         Args:
-            what: the name of the call in error messages.
+            operation: the name of the call in error messages.
             check: raises KafkaError for an answer that carries an error; a retryable one is tried again.
         """
 
@@ -191,15 +191,15 @@ class Connection:
                 check(response)
             return response
 
-        return await self.retrying(attempt, what, timeout_ms=timeout_ms)
+        return await self.retrying(attempt, operation, timeout_ms=timeout_ms)
 
     async def retrying(
-        self, attempt: Callable[[float], Awaitable[R]], what: str, *, timeout_ms: float | None = None
+        self, attempt: Callable[[float], Awaitable[R]], operation: str, *, timeout_ms: float | None = None
     ) -> R:
         """`retry.retrying` with this client's configuration."""
         return await retrying(
             attempt,
-            what=what,
+            operation=operation,
             timeout_ms=self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms,
             request_timeout_ms=self.config.request_timeout_ms,
             policy=self.policy,
@@ -268,10 +268,10 @@ class MetadataCache:
             return self._topics[topic]
 
         async def attempt(timeout_s: float) -> TopicMetadata:
-            found = (await self._read([topic], timeout_s))[topic]
-            if isinstance(found, KafkaError):
-                raise found
-            return found
+            topic_metadata = (await self._read([topic], timeout_s))[topic]
+            if isinstance(topic_metadata, KafkaError):
+                raise topic_metadata
+            return topic_metadata
 
         return await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms)
 
@@ -309,7 +309,7 @@ class MetadataCache:
             include_topic_authorized_operations=False,
         )
         response = await self._connection.attempt(request, MetadataResponse, timeout_s)
-        found: dict[str, TopicMetadata | KafkaError] = {}
+        topics_by_name: dict[str, TopicMetadata | KafkaError] = {}
         now = self._connection.clock.monotonic()
         for topic in response.topics:
             if topic.name is None:
@@ -320,27 +320,27 @@ class MetadataCache:
                 self._topics.pop(name, None)
                 self._counts.pop(name, None)
                 self._read_at.pop(name, None)
-                found[name] = error = KafkaError(code, _topic_message(code, name))
+                topics_by_name[name] = error = KafkaError(code, _topic_message(code, name))
                 if name not in self._missing and self._connection.logs_topics:
                     self._missing.add(name)
                     self._connection.log.warning("%s", error)
                 continue
             self._missing.discard(name)
-            leaders = {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
-            known = TopicMetadata(
+            leaders = {int(partition.partition_index): int(partition.leader_id) for partition in topic.partitions}
+            topic_metadata = TopicMetadata(
                 name,
                 topic.topic_id,
                 len(topic.partitions),
                 topic.is_internal,
                 tuple(leaders.get(number, -1) for number in range(len(leaders))),
             )
-            known = self._newest(known)
-            found[name] = self._topics[name] = known
-            self._counts[name] = known.partition_count
+            topic_metadata = self._newest(topic_metadata)
+            topics_by_name[name] = self._topics[name] = topic_metadata
+            self._counts[name] = topic_metadata.partition_count
             self._read_at[name] = now
             if topic.topic_id is not None:
                 self._names[topic.topic_id] = name
-        return found
+        return topics_by_name
 
     def _newest(self, read: TopicMetadata) -> TopicMetadata:
         """Return what was read, or what was read before where that has more partitions: a topic loses none.

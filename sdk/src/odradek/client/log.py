@@ -35,9 +35,9 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         names: what identifies the client; None leaves a name out.
     """
 
-    def __init__(self, package: str, kind: str, **names: str | None) -> None:
+    def __init__(self, package: str, client_kind: str, **names: str | None) -> None:
         super().__init__(logging.getLogger(f"odradek.client.{package}"), {})
-        self._kind = kind
+        self._kind = client_kind
         self._names: dict[str, str | None] = {}
         self._prefix = ""
         self.name_client(**names)

@@ -52,13 +52,13 @@ def load_profile(path: Path, name: str | None = None) -> Profile | None:
     wanted = name or document.get("default")
     if wanted is None:
         return None
-    found = document.get("profiles", {}).get(wanted)
-    if found is None:
+    entry = document.get("profiles", {}).get(wanted)
+    if entry is None:
         if name is None:
             return None
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} has no profile {name!r}: run `odradek configure`")
     try:
-        return Profile(wanted, found["bootstrap_servers"], found["region"], found.get("outputs", {}))
+        return Profile(wanted, entry["bootstrap_servers"], entry["region"], entry.get("outputs", {}))
     except (KeyError, TypeError):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"{path}: profile {wanted!r} is damaged: run `odradek configure` again"

@@ -27,32 +27,32 @@ def read_properties(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read the configuration file {path}: {reason}") from None
-    known = {each.name: str(each.type) for each in fields(AdminConfig) if each.name not in _NOT_IN_A_FILE}
-    found: dict[str, Any] = {}
+    types_by_name = {field.name: str(field.type) for field in fields(AdminConfig) if field.name not in _NOT_IN_A_FILE}
+    configs: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text[0] in "#!":
             continue
         name, equals, value = text.partition("=")
         ours = name.strip().replace(".", "_")
-        if not equals or ours not in known:
-            dotted = ", ".join(sorted(each.replace("_", ".") for each in known))
+        if not equals or ours not in types_by_name:
+            dotted = ", ".join(sorted(name.replace("_", ".") for name in types_by_name))
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"{path}, line {number}: use name=value with one of {dotted}, not {text[:60]!r}",
             )
-        found[ours] = _value(value.strip(), known[ours], f"{path}, line {number}: {name.strip()}")
-    return found
+        configs[ours] = _value(value.strip(), types_by_name[ours], f"{path}, line {number}: {name.strip()}")
+    return configs
 
 
-def _value(text: str, kind: str, where: str) -> Any:
+def _value(text: str, type_text: str, where: str) -> Any:
     """Return a value with the type of its field."""
     try:
-        if "bool" in kind:
+        if "bool" in type_text:
             return _BOOLEANS[text.lower()]
-        if "str" in kind:
+        if "str" in type_text:
             return text
-        return int(text) if "float" not in kind else float(text)
+        return int(text) if "float" not in type_text else float(text)
     except (ValueError, KeyError):
-        wanted = "true or false" if "bool" in kind else "a number"
+        wanted = "true or false" if "bool" in type_text else "a number"
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{where} must be {wanted}, not {text[:60]!r}") from None

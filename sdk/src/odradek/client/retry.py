@@ -99,7 +99,7 @@ def telling(before: KafkaError | None, error: KafkaError) -> KafkaError:
 async def retrying(
     call: Callable[[float], Awaitable[T]],
     *,
-    what: str,
+    operation: str,
     timeout_ms: float,
     request_timeout_ms: float,
     policy: RetryPolicy,
@@ -111,7 +111,7 @@ async def retrying(
 
     Args:
         call: takes the timeout of the attempt in seconds.
-        what: the name of the call in error messages.
+        operation: the name of the call in error messages.
         outages: logs retries that last; failures without an answer are logged where they happen.
 
     Raises:
@@ -127,7 +127,7 @@ async def retrying(
         try:
             result = await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
             if outages is not None:
-                outages.ended(what, clock.monotonic())
+                outages.ended(operation, clock.monotonic())
             return result
         except KafkaError as error:
             attempts += 1
@@ -137,26 +137,26 @@ async def retrying(
             left_s = until - clock.monotonic()
             verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
             if outages is not None:
-                _log(outages, what, error, verdict, clock.monotonic(), timeout_ms / 1000)
+                _log(outages, operation, error, verdict, clock.monotonic(), timeout_ms / 1000)
             if isinstance(verdict, GiveUp):
                 if verdict.timed_out and not is_unknown_topic:
-                    raise timed_out(what, timeout_ms, cause) from None
+                    raise timed_out(operation, timeout_ms, cause) from None
                 raise
         await clock.sleep(verdict.seconds)
 
 
 def _log(
-    outages: Outages, what: str, error: KafkaError, verdict: RetryAfter | GiveUp, now_s: float, timeout_s: float
+    outages: Outages, operation: str, error: KafkaError, verdict: RetryAfter | GiveUp, now_s: float, timeout_s: float
 ) -> None:
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return  # logged once, where metadata is read
     if isinstance(verdict, GiveUp):
-        outages.gave_up(what, error if verdict.timed_out else None, timeout_s)
+        outages.gave_up(operation, error if verdict.timed_out else None, timeout_s)
     elif not isinstance(error, RequestFailed):
-        outages.failed(what, error, now_s)
+        outages.failed(operation, error, now_s)
 
 
-def timed_out(what: str, timeout_ms: float, cause: KafkaError | None) -> KafkaError:
+def timed_out(operation: str, timeout_ms: float, cause: KafkaError | None) -> KafkaError:
     """Return the error of a deadline that passed; its message names the cause."""
     because = f"; last: {cause}" if cause is not None else ""
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{what} did not succeed within {timeout_ms:.0f} ms{because}")
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{operation} did not succeed within {timeout_ms:.0f} ms{because}")

@@ -59,7 +59,7 @@ class AsyncTable:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -77,10 +77,10 @@ class AsyncTable:
         Raises:
             KafkaError: RESOURCE_NOT_FOUND, OFFSET_NOT_AVAILABLE: it is not in the table yet ...
         """
-        answer = await self._admin.get_row(
+        response = await self._admin.get_row(
             self.name, key, window=window, min_offset=_offsets(min_offset), wait_ms=wait_ms
         )
-        return self._newest(answer)
+        return self._newest(response)
 
     async def windows(
         self,
@@ -92,11 +92,11 @@ class AsyncTable:
         wait_ms: int | None = None,
     ) -> list[TableRow]:
         """Return the rows of a key in the order of their windows: those that start in [from_ms, to_ms)."""
-        answer = await self._admin.get_row(
+        response = await self._admin.get_row(
             self.name, key, from_ms=from_ms, to_ms=to_ms, min_offset=_offsets(min_offset), wait_ms=wait_ms
         )
-        self.covered = answer.covered
-        return list(answer.rows)
+        self.covered = response.covered
+        return list(response.rows)
 
     async def get_many(
         self,
@@ -110,7 +110,7 @@ class AsyncTable:
         answers = await self._admin.get_rows(
             self.name, keys, window=window, min_offset=_offsets(min_offset), wait_ms=wait_ms
         )
-        return [self._newest(each) for each in answers]
+        return [self._newest(response) for response in answers]
 
     async def range(
         self,
@@ -133,7 +133,7 @@ class AsyncTable:
         cursor, limit = "", _PAGE
         while True:
             try:
-                answer = await self._admin.range_rows(
+                response = await self._admin.range_rows(
                     self.name,
                     first,
                     before,
@@ -150,10 +150,10 @@ class AsyncTable:
                     raise
                 limit = max(1, limit // 4)  # large rows
                 continue
-            self.covered = answer.covered
-            for row in answer.rows:
+            self.covered = response.covered
+            for row in response.rows:
                 yield row
-            cursor = answer.cursor
+            cursor = response.cursor
             if not cursor:
                 return
 
@@ -166,19 +166,19 @@ class AsyncTable:
             after: go on after this place (`place`); None: from now on.
             wait_ms: how long one request waits for a change.
         """
-        place = after
+        position = after
         while True:
-            found, place = await self._admin.table_changes(self.name, key, after=place, wait_ms=wait_ms)
-            for change in found:
+            changes, position = await self._admin.table_changes(self.name, key, after=position, wait_ms=wait_ms)
+            for change in changes:
                 yield change
 
     async def describe(self) -> TableStatus:
         """Return what the table covers of each partition."""
         return await self._admin.describe_table(self.name)
 
-    def _newest(self, answer: TableAnswer) -> TableRow | None:
-        self.covered = answer.covered
-        return answer.rows[-1] if answer.rows else None
+    def _newest(self, response: TableAnswer) -> TableRow | None:
+        self.covered = response.covered
+        return response.rows[-1] if response.rows else None
 
 
 class Table(SyncFace[AsyncTable], of=AsyncTable):

@@ -82,7 +82,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -160,15 +160,19 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: OFFSET_OUT_OF_RANGE above the high watermark, POLICY_VIOLATION for a topic that is only
                 compacted, UNKNOWN_TOPIC_OR_PARTITION.
         """
-        wanted = {TopicPartition(*place): offset for place, offset in offsets.items()}
+        wanted = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
         low_watermarks: dict[TopicPartition, int] = {}
 
         def results(response: calls.DeleteRecordsResponse) -> Iterable[tuple[str, int, str | None]]:
             for topic in response.topics:
-                for each in topic.partitions:
-                    place = TopicPartition(str(topic.name), int(each.partition_index))
-                    low_watermarks[place] = int(each.low_watermark)
-                    yield f"partition {place}", each.error_code, _DELETE_RECORDS_MESSAGES.get(int(each.error_code))
+                for partition in topic.partitions:
+                    tp = TopicPartition(str(topic.name), int(partition.partition_index))
+                    low_watermarks[tp] = int(partition.low_watermark)
+                    yield (
+                        f"partition {tp}",
+                        partition.error_code,
+                        _DELETE_RECORDS_MESSAGES.get(int(partition.error_code)),
+                    )
 
         if wanted:
             await self._change(
@@ -190,9 +194,9 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
         """
-        found = await self._connection.metadata.refresh(None if topics is None else names_of(topics))
+        topics_by_name = await self._connection.metadata.refresh(None if topics is None else names_of(topics))
         described = {}
-        for name, topic in found.items():
+        for name, topic in topics_by_name.items():
             if isinstance(topic, KafkaError):
                 raise topic
             described[name] = _description(topic)
@@ -271,7 +275,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group or a streams group.
         """
-        asked = names_of(group_ids)
+        wanted_ids = names_of(group_ids)
 
         def check(response: calls.ConsumerGroupDescribeResponse) -> None:
             for group in response.groups:
@@ -279,7 +283,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
                     raise_for(f"group {group.group_id!r}", group.error_code, group.error_message)
 
         response = await self._connection.call(
-            calls.describe_groups_request(asked),
+            calls.describe_groups_request(wanted_ids),
             calls.ConsumerGroupDescribeResponse,
             "ConsumerGroupDescribe",
             check=check,
@@ -287,7 +291,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         described = {
             str(group.group_id): calls.group_description(group) for group in response.groups if not group.error_code
         }
-        others = [group_id for group_id in asked if group_id not in described]
+        others = [group_id for group_id in wanted_ids if group_id not in described]
         return described if not others else described | await self._describe_classic_groups(others)
 
     async def _describe_classic_groups(self, group_ids: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
@@ -376,12 +380,12 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             check=_raise_for_groups,
         )
         return {
-            TopicPartition(str(topic.topic_name), int(each.partition_index)): share_calls.ShareGroupOffset(
-                int(each.start_offset), int(each.lag)
+            TopicPartition(str(topic.topic_name), int(partition.partition_index)): share_calls.ShareGroupOffset(
+                int(partition.start_offset), int(partition.lag)
             )
             for group in response.groups
             for topic in group.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -397,9 +401,9 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             lambda response: [
                 (f"share group {group_id!r}", response.error_code, response.error_message),
                 *(
-                    (f"{topic.topic_name}-{each.partition_index}", each.error_code, each.error_message)
+                    (f"{topic.topic_name}-{partition.partition_index}", partition.error_code, partition.error_message)
                     for topic in response.responses
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ),
             ],
             reached=None,

@@ -21,7 +21,7 @@ class Changing:
         self,
         request: Any,
         response_type: type[R],
-        what: str,
+        operation: str,
         results: Callable[[R], Iterable[tuple[str, int, str | None]]],
         *,
         reached: ErrorCode | None,
@@ -54,13 +54,13 @@ class Changing:
                     raise NotThere(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _sentence(name, error_code(code), message))
                 raise_for(name, code, message)
 
-        await self._connection.retrying(attempt, what)
-        self._connection.log.info("%s: %s", what, ", ".join(names))
+        await self._connection.retrying(attempt, operation)
+        self._connection.log.info("%s: %s", operation, ", ".join(names))
 
 
-def names_of(given: Iterable[str]) -> list[str]:
+def names_of(names: Iterable[str]) -> list[str]:
     """Return names; a single one may be given as it is, for text is an iterable of letters."""
-    return [given] if isinstance(given, str) else list(given)
+    return [names] if isinstance(names, str) else list(names)
 
 
 class NotThere(KafkaError):
@@ -72,9 +72,9 @@ class NotThere(KafkaError):
 
 
 def raise_for(name: str, code: int, message: str | None) -> None:
-    known = error_code(code)
-    if known is not ErrorCode.NONE:
-        raise KafkaError(known, _sentence(name, known, message))
+    error = error_code(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, _sentence(name, error, message))
 
 
 _UNSAID = {  # texts for responses that have no field for a message

@@ -33,7 +33,9 @@ class ClusterAdmin:
         response = await self._connection.call(
             calls.describe_cluster_request(), calls.DescribeClusterResponse, "DescribeCluster", check=check
         )
-        brokers = [BrokerDescription(int(each.broker_id), each.host, int(each.port)) for each in response.brokers]
+        brokers = [
+            BrokerDescription(int(broker.broker_id), broker.host, int(broker.port)) for broker in response.brokers
+        ]
         return ClusterDescription(response.cluster_id, int(response.controller_id), tuple(brokers))
 
     async def describe_log_dirs(self, partition_counts: Mapping[str, int]) -> dict[TopicPartition, int]:
@@ -48,8 +50,8 @@ class ClusterAdmin:
 
         def check(response: calls.DescribeLogDirsResponse) -> None:
             raise_for("sizes", response.error_code, None)
-            for each in response.results:
-                raise_for("sizes", each.error_code, None)
+            for result in response.results:
+                raise_for("sizes", result.error_code, None)
 
         response = await self._connection.call(
             calls.describe_log_dirs_request(partition_counts),
@@ -58,10 +60,10 @@ class ClusterAdmin:
             check=check,
         )
         return {
-            TopicPartition(str(topic.name), int(each.partition_index)): int(each.partition_size)
-            for found in response.results
-            for topic in found.topics
-            for each in topic.partitions
+            TopicPartition(str(topic.name), int(partition.partition_index)): int(partition.partition_size)
+            for result in response.results
+            for topic in result.topics
+            for partition in topic.partitions
         }
 
     # --- transactions ---------------------------------------------------------------------------------------------
@@ -79,8 +81,10 @@ class ClusterAdmin:
             check=check,
         )
         return [
-            TransactionListing(str(each.transactional_id), int(each.producer_id), each.transaction_state)
-            for each in response.transaction_states
+            TransactionListing(
+                str(transaction.transactional_id), int(transaction.producer_id), transaction.transaction_state
+            )
+            for transaction in response.transaction_states
         ]
 
     async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
@@ -91,8 +95,8 @@ class ClusterAdmin:
         """
 
         def check(response: calls.DescribeTransactionsResponse) -> None:
-            for each in response.transaction_states:
-                raise_for(f"transactional id {each.transactional_id!r}", each.error_code, None)
+            for transaction in response.transaction_states:
+                raise_for(f"transactional id {transaction.transactional_id!r}", transaction.error_code, None)
 
         response = await self._connection.call(
             calls.describe_transactions_request(names_of(transactional_ids)),
@@ -100,7 +104,10 @@ class ClusterAdmin:
             "DescribeTransactions",
             check=check,
         )
-        return {str(each.transactional_id): calls.transaction_description(each) for each in response.transaction_states}
+        return {
+            str(transaction.transactional_id): calls.transaction_description(transaction)
+            for transaction in response.transaction_states
+        }
 
     async def fence_producers(self, transactional_ids: Iterable[str]) -> None:
         """Abort the open transactions of transactional ids and fence their producers, which fail at their next call.

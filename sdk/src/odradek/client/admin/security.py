@@ -96,7 +96,7 @@ class SecurityAdmin(Changing):
             quota_calls.alter_quotas_request(entity, values),
             quota_calls.AlterClientQuotasResponse,
             "AlterClientQuotas",
-            lambda response: [("the quota", each.error_code, each.error_message) for each in response.entries],
+            lambda response: [("the quota", entry.error_code, entry.error_message) for entry in response.entries],
             reached=None,
         )
 

@@ -50,8 +50,8 @@ class TableAdmin:
 
     async def list_tables(self) -> list[ServedTable]:
         """Return all served tables that the caller may describe, by name."""
-        answer = await self._tables("GET", ())
-        return [table_of(each) for each in answer["tables"]]
+        response = await self._tables("GET", ())
+        return [table_of(entry) for entry in response["tables"]]
 
     async def describe_table(self, name: str) -> TableStatus:
         """Return a table with what it covers of each partition.
@@ -112,8 +112,8 @@ class TableAdmin:
     ) -> list[TableAnswer]:
         """Return the rows of up to 100 keys, in their order. Otherwise as `get_row`."""
         query = [*_times(window, from_ms, to_ms), *_fresh(min_offset, wait_ms)]
-        answer = await self._tables("POST", (name,), {"keys": list(keys)}, query=query)
-        return [answer_of(each) for each in answer["answers"]]
+        response = await self._tables("POST", (name,), {"keys": list(keys)}, query=query)
+        return [answer_of(entry) for entry in response["answers"]]
 
     async def range_rows(
         self,
@@ -138,10 +138,10 @@ class TableAdmin:
             limit: rows of a page, at most 1,000; a page may have fewer, and still a cursor.
             cursor: of the answer before.
         """
-        given = {"from": first, "to": before, "prefix": prefix, "cursor": cursor or None}
-        query = [(name, text) for name, text in given.items() if text is not None]
+        bounds = {"from": first, "to": before, "prefix": prefix, "cursor": cursor or None}
+        query = [(name, text) for name, text in bounds.items() if text is not None]
         query += [("limit", str(limit)), *_fresh(min_offset, wait_ms)]
-        query += [(f"{each}_window", text) for each, text in _times(None, from_ms, to_ms)]
+        query += [(f"{bound}_window", text) for bound, text in _times(None, from_ms, to_ms)]
         return answer_of(await self._tables("GET", (name,), query=query))
 
     async def table_changes(
@@ -156,8 +156,8 @@ class TableAdmin:
         query = [("changes", "json"), *_fresh(None, wait_ms)]
         if after is not None:
             query.append(("after", after))
-        answer = await self._tables("GET", (name,) if key is None else (name, key), query=query)
-        return [TableChange(**each) for each in answer["changes"]], answer["after"]
+        response = await self._tables("GET", (name,) if key is None else (name, key), query=query)
+        return [TableChange(**change) for change in response["changes"]], response["after"]
 
     async def _tables(
         self,
@@ -187,19 +187,19 @@ class TableAdmin:
                     retryable=False,
                 )
             try:
-                answer: dict[str, Any] = await call("tables", method, target, body, timeout_s)
+                response: dict[str, Any] = await call("tables", method, target, body, timeout_s)
             except KafkaError as error:
                 if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_NOT_AVAILABLE):
                     raise NotThere(error.code, error.message) from None  # the service has waited as long as was asked
                 raise
-            return answer
+            return response
 
         return await self._connection.retrying(attempt, "a call about tables")
 
 
 def _times(window: int | None, from_ms: int | None, to_ms: int | None) -> list[tuple[str, str]]:
-    given = {"window": window, "from": from_ms, "to": to_ms}
-    return [(name, str(time_ms)) for name, time_ms in given.items() if time_ms is not None]
+    times = {"window": window, "from": from_ms, "to": to_ms}
+    return [(name, str(time_ms)) for name, time_ms in times.items() if time_ms is not None]
 
 
 def _fresh(min_offset: MinOffset | None, wait_ms: int | None) -> list[tuple[str, str]]:

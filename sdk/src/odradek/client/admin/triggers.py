@@ -43,8 +43,8 @@ class TriggerAdmin:
 
     async def list_triggers(self) -> list[Trigger]:
         """Return all triggers that the caller may describe, by name."""
-        answer = await self._triggers("GET", "")
-        return [trigger_of(each) for each in answer["triggers"]]
+        response = await self._triggers("GET", "")
+        return [trigger_of(entry) for entry in response["triggers"]]
 
     async def describe_trigger(self, name: str) -> TriggerStatus:
         """Return a trigger with lag, calls and last error of each partition.
@@ -69,10 +69,10 @@ class TriggerAdmin:
             position: LATEST, TRIM_HORIZON, or AT_TIMESTAMP.
             timestamp_ms: of AT_TIMESTAMP.
         """
-        answer = await self._triggers(
+        response = await self._triggers(
             "POST", f"{_named(name)}/reset", {"position": position, "timestamp_ms": timestamp_ms}
         )
-        return {int(number): offset for number, offset in answer["offsets"].items()}
+        return {int(number): offset for number, offset in response["offsets"].items()}
 
     async def delete_trigger(self, name: str) -> None:
         """Delete a trigger and its offsets."""
@@ -92,12 +92,12 @@ class TriggerAdmin:
                     retryable=False,
                 )
             try:
-                answer: dict[str, Any] = await call("triggers", method, f"/{quoted}", body, timeout_s)
+                response: dict[str, Any] = await call("triggers", method, f"/{quoted}", body, timeout_s)
             except KafkaError as error:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise NotThere(error.code, error.message) from None
                 raise
-            return answer
+            return response
 
         return await self._connection.retrying(attempt, "a call about triggers")
 

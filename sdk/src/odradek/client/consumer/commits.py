@@ -68,8 +68,10 @@ class Commits:
         if offsets is None:
             return self._positions.consumed()
         return {
-            TopicPartition(*partition): given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-            for partition, given in offsets.items()
+            TopicPartition(*partition): position
+            if isinstance(position, OffsetAndMetadata)
+            else OffsetAndMetadata(position)
+            for partition, position in offsets.items()
         }
 
     async def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

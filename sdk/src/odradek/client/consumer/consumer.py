@@ -258,10 +258,10 @@ class Consumer:
                 INVALID_RECORD where a deserializer fails.
         """
         self._check_open()
-        place = TopicPartition(topic, partition)
+        tp = TopicPartition(topic, partition)
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"invalid offset {offset}: it must be at least 0")
-        return await read_record(self._connection, self.config, place, offset)
+        return await read_record(self._connection, self.config, tp, offset)
 
     def _drop_held(self) -> None:
         """Give held records back to the fetcher: they are decoded to Python objects and cannot be used for a table."""
@@ -381,8 +381,8 @@ class Consumer:
         if self.config.group_id is None:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID, "committed offsets need a group_id: set one")
         wanted = [TopicPartition(*partition) for partition in partitions]
-        found = await offset_calls.fetch_committed(self._connection, self.config.group_id, wanted)
-        return {partition: found.get(partition) for partition in wanted}
+        committed = await offset_calls.fetch_committed(self._connection, self.config.group_id, wanted)
+        return {partition: committed.get(partition) for partition in wanted}
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record to be returned. Raises KafkaError(INVALID_REQUEST) if not assigned."""
@@ -430,8 +430,8 @@ class Consumer:
 
     async def _offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         wanted = {TopicPartition(*partition): timestamp_ms for partition in partitions}
-        found = await offset_calls.list_offsets(self._connection, wanted)
-        return {partition: found[partition].offset for partition in wanted}
+        offsets = await offset_calls.list_offsets(self._connection, wanted)
+        return {partition: offsets[partition].offset for partition in wanted}
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
@@ -442,8 +442,8 @@ class Consumer:
             raise KafkaError(
                 ErrorCode.INVALID_TIMESTAMP, "invalid timestamp: it must be at least 0 (ms since the epoch)"
             )
-        found = await offset_calls.list_offsets(self._connection, wanted)
-        return {partition: found[partition] if found[partition].offset >= 0 else None for partition in wanted}
+        offsets = await offset_calls.list_offsets(self._connection, wanted)
+        return {partition: offsets[partition] if offsets[partition].offset >= 0 else None for partition in wanted}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this consumer's membership for Producer.send_offsets_to_transaction. Call it before each commit.
@@ -514,7 +514,7 @@ class Consumer:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an error in the block the last records may not have been processed: they are read again.
         await self.close(commit=error is None)

@@ -123,11 +123,11 @@ class Fetcher:
         """Return up to `limit` buffered records and move the positions past them. Raises KafkaError."""
         records: dict[TopicPartition, list[ConsumerRecord]] = {}
         for run in await self.hold(limit):
-            found = records.get(run.state.partition)
-            if found is None:
+            taken = records.get(run.state.partition)
+            if taken is None:
                 records[run.state.partition] = run.records
             else:
-                found += run.records
+                taken += run.records
             run.state.position = run.after
         return records
 
@@ -194,7 +194,7 @@ class Fetcher:
                 # Records before the error are returned first; the next poll raises it.
                 self._fetch_again(taken[number:])
                 self._poison = (state, state.version, part.error)
-                if not any(each.rows.num_rows for each in kept):
+                if not any(part.rows.num_rows for part in kept):
                     self._raise_poison()
                 break
         return to_table(kept, columns)
@@ -347,9 +347,9 @@ class Fetcher:
         if fresh and self._committed is not None:
             committed = await self._committed([state.partition for state, _ in fresh])
             for state, version in fresh:
-                found = committed.get(state.partition)
-                if found is not None and state.version == version:
-                    state.seek(found.offset)
+                position = committed.get(state.partition)
+                if position is not None and state.version == version:
+                    state.seek(position.offset)
             fresh = [
                 (state, version) for state, version in fresh if state.version == version and state.position is None
             ]
@@ -419,12 +419,12 @@ class Fetcher:
             return
         waits, self._has_rested = not self._has_rested, False
         self._turn += 1
-        wanted.sort(key=lambda each: each[0].found_in_turn)
-        answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=waits)
-        if answer is None:
+        wanted.sort(key=lambda entry: entry[0].found_in_turn)
+        response = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=waits)
+        if response is None:
             return
         self._recovered()
-        self._read(answer, {state.partition: (state, version, offset) for state, version, offset in wanted})
+        self._read(response, {state.partition: (state, version, offset) for state, version, offset in wanted})
 
     def _next_try_s(self, now_s: float) -> float | None:
         waits = [state.not_before_s - now_s for state in self._positions if state.not_before_s > now_s]
@@ -452,11 +452,11 @@ class Fetcher:
                 await asyncio.gather(call, return_exceptions=True)
 
     def _read(
-        self, answer: list[FetchedPartition], asked: dict[TopicPartition, tuple[PartitionState, int, int]]
+        self, response: list[FetchedPartition], requested: dict[TopicPartition, tuple[PartitionState, int, int]]
     ) -> None:
         chunks = []
-        for part in answer:
-            state, version, offset = asked.get(part.partition, (None, 0, 0))
+        for part in response:
+            state, version, offset = requested.get(part.partition, (None, 0, 0))
             if state is None or state.version != version:
                 continue
             if part.error is not ErrorCode.NONE:
@@ -478,7 +478,7 @@ class Fetcher:
                 chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
         self._buffer.add(chunks)
         if chunks:
-            self._pace.found(sum(len(part.records) for part in answer), self._clock.monotonic())
+            self._pace.found(sum(len(part.records) for part in response), self._clock.monotonic())
             self._activity.set()
 
     def _read_error(self, state: PartitionState, code: ErrorCode, offset: int) -> None:

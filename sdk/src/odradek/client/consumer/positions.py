@@ -127,17 +127,19 @@ class Positions:
         }
 
 
-def partitions_of(given: Iterable[Any]) -> list[TopicPartition]:
+def partitions_of(nested: Iterable[Any]) -> list[TopicPartition]:
     """Return the partitions that a caller passed one by one, in a list, or both, as Kafka's clients do.
 
     Raises KafkaError(INVALID_REQUEST) for an argument that is not a partition.
     """
-    found: list[TopicPartition] = []
-    for each in given:
-        if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str):
-            found.append(TopicPartition(*each))
-        elif isinstance(each, Iterable) and not isinstance(each, str | bytes):
-            found += partitions_of(each)
+    partitions: list[TopicPartition] = []
+    for element in nested:
+        if isinstance(element, tuple) and len(element) == 2 and isinstance(element[0], str):
+            partitions.append(TopicPartition(*element))
+        elif isinstance(element, Iterable) and not isinstance(element, str | bytes):
+            partitions += partitions_of(element)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a partition is TopicPartition(topic, number), not {each!r}")
-    return found
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"a partition is TopicPartition(topic, number), not {element!r}"
+            )
+    return partitions

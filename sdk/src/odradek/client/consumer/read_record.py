@@ -13,7 +13,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 async def read_record(
-    connection: Connection, config: ConsumerConfig, place: TopicPartition, offset: int
+    connection: Connection, config: ConsumerConfig, tp: TopicPartition, offset: int
 ) -> ConsumerRecord | None:
     """Implement Consumer.read_at."""
 
@@ -21,39 +21,39 @@ async def read_record(
         for part in fetched(response):
             if part.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise KafkaError(
-                    part.error, f"{place} has no record at offset {offset}: the log begins after it or ends before it"
+                    part.error, f"{tp} has no record at offset {offset}: the log begins after it or ends before it"
                 )
             if part.error is not ErrorCode.NONE:
-                raise KafkaError(part.error, f"reading {place} at offset {offset}: {part.error.name}")
+                raise KafkaError(part.error, f"reading {tp} at offset {offset}: {part.error.name}")
             if offset >= part.high_watermark:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{place} ends at offset {part.high_watermark}: offset {offset} is not written yet",
+                    f"{tp} ends at offset {part.high_watermark}: offset {offset} is not written yet",
                 )
 
     response = await connection.call(
-        fetch_request([(place, offset)], config, waits=False), FetchResponse, f"reading {place}", check=check
+        fetch_request([(tp, offset)], config, waits=False), FetchResponse, f"reading {tp}", check=check
     )
     for part in fetched(response):
         try:
-            return _find(place, part.records, offset, config)
+            return _find(tp, part.records, offset, config)
         except FormatError as error:
-            raise KafkaError(error.code, f"{place} at offset {offset}: {error}") from error
+            raise KafkaError(error.code, f"{tp} at offset {offset}: {error}") from error
     return None
 
 
-def _find(place: TopicPartition, data: bytes, offset: int, config: ConsumerConfig) -> ConsumerRecord | None:
+def _find(tp: TopicPartition, data: bytes, offset: int, config: ConsumerConfig) -> ConsumerRecord | None:
     for at, header in iter_headers(data):
         if header.is_control or not header.base_offset <= offset < header.next_offset:
             continue
-        for found, timestamp_ms, key, value, headers in iter_rows(data, at, header, verify_crc=config.check_crcs):
-            if found == offset:
+        for record_offset, timestamp_ms, key, value, headers in iter_rows(
+            data, at, header, verify_crc=config.check_crcs
+        ):
+            if record_offset == offset:
                 try:
                     shown_key = key if config.key_deserializer is None else config.key_deserializer(key)
                     shown_value = value if config.value_deserializer is None else config.value_deserializer(value)
                 except Exception as error:
-                    raise RecordDeserializationError(place, offset, error) from error
-                return ConsumerRecord(
-                    *place, offset, timestamp_ms, header.timestamp_type, shown_key, shown_value, headers
-                )
+                    raise RecordDeserializationError(tp, offset, error) from error
+                return ConsumerRecord(*tp, offset, timestamp_ms, header.timestamp_type, shown_key, shown_value, headers)
     return None

@@ -72,7 +72,7 @@ def decode_pieces(
 
 def to_table(decoded: Sequence[Decoded], columns: Sequence[str] | None) -> pa.Table:
     """Return one table of all rows, with a chunk for each piece."""
-    return pa.Table.from_batches([each.rows for each in decoded], table_schema(columns))
+    return pa.Table.from_batches([part.rows for part in decoded], table_schema(columns))
 
 
 def _decode(piece: Piece, wanted: pa.Schema, topics: list[str], check_crcs: bool, engine: EngineName) -> Decoded:

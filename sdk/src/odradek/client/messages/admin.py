@@ -104,9 +104,9 @@ def create_partitions_request(counts: Mapping[str, int], *, timeout_ms: int) -> 
 
 def delete_records_request(offsets: Mapping[TopicPartition, int], *, timeout_ms: int) -> DeleteRecordsRequest:
     by_topic: dict[str, list[DeleteRecordsPartition]] = {}
-    for place, offset in offsets.items():
-        asked = DeleteRecordsPartition(partition_index=i32(place.partition), offset=i64(offset))
-        by_topic.setdefault(place.topic, []).append(asked)
+    for tp, offset in offsets.items():
+        partition = DeleteRecordsPartition(partition_index=i32(tp.partition), offset=i64(offset))
+        by_topic.setdefault(tp.topic, []).append(partition)
     return DeleteRecordsRequest(
         topics=tuple(
             DeleteRecordsTopic(name=TopicName(topic), partitions=tuple(partitions))

@@ -73,7 +73,7 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
             name, at = _string(data, at)
             (length,) = struct.unpack_from(">i", data, at)
             partitions += [
-                TopicPartition(name, each) for each in struct.unpack_from(f">{max(length, 0)}i", data, at + 4)
+                TopicPartition(name, partition) for partition in struct.unpack_from(f">{max(length, 0)}i", data, at + 4)
             ]
             at += 4 + 4 * max(length, 0)
     except (struct.error, UnicodeDecodeError):

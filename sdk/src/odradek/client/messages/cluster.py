@@ -55,17 +55,17 @@ def describe_transactions_request(transactional_ids: Iterable[str]) -> DescribeT
     return DescribeTransactionsRequest(transactional_ids=tuple(map(TransactionalId, transactional_ids)))
 
 
-def transaction_description(found: transactions_response.TransactionState) -> TransactionDescription:
+def transaction_description(transaction: transactions_response.TransactionState) -> TransactionDescription:
     """Convert a described transaction."""
-    started: datetime | None = found.transaction_start_time  # kio decodes -1 as None
+    started: datetime | None = transaction.transaction_start_time  # kio decodes -1 as None
     return TransactionDescription(
-        transactional_id=str(found.transactional_id),
-        state=found.transaction_state,
-        producer_id=int(found.producer_id),
-        producer_epoch=int(found.producer_epoch),
-        timeout_ms=round(found.transaction_timeout.total_seconds() * 1000),
+        transactional_id=str(transaction.transactional_id),
+        state=transaction.transaction_state,
+        producer_id=int(transaction.producer_id),
+        producer_epoch=int(transaction.producer_epoch),
+        timeout_ms=round(transaction.transaction_timeout.total_seconds() * 1000),
         start_ms=None if started is None else round(started.timestamp() * 1000) or None,
         partitions=tuple(
-            TopicPartition(str(topic.topic), int(number)) for topic in found.topics for number in topic.partitions
+            TopicPartition(str(topic.topic), int(number)) for topic in transaction.topics for number in topic.partitions
         ),
     )

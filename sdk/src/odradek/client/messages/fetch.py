@@ -66,11 +66,11 @@ def fetched(response: FetchResponse) -> list[FetchedPartition]:
         raise KafkaError(code, f"the fetch was refused: {code.name}")
     return [
         FetchedPartition(
-            TopicPartition(str(topic.topic), int(found.partition_index)),
-            error_code(found.error_code),
-            int(found.high_watermark),
-            found.records or b"",
+            TopicPartition(str(topic.topic), int(partition.partition_index)),
+            error_code(partition.error_code),
+            int(partition.high_watermark),
+            partition.records or b"",
         )
         for topic in response.responses
-        for found in topic.partitions
+        for partition in topic.partitions
     ]

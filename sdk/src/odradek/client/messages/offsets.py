@@ -90,11 +90,11 @@ async def list_offsets(
 
     response = await connection.call(request, ListOffsetsResponse, "ListOffsets", check=check, timeout_ms=timeout_ms)
     return {
-        TopicPartition(str(topic.name), int(found.partition_index)): OffsetAndTimestamp(
-            int(found.offset), int(found.timestamp), int(found.leader_epoch)
+        TopicPartition(str(topic.name), int(partition.partition_index)): OffsetAndTimestamp(
+            int(partition.offset), int(partition.timestamp), int(partition.leader_epoch)
         )
         for topic in response.topics
-        for found in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -133,19 +133,19 @@ async def fetch_committed(
             if code is not ErrorCode.NONE:
                 raise KafkaError(code, f"committed offsets of group {group_id!r}: {code.name}")
             for topic in group.topics:
-                for found in topic.partitions:
-                    name = TopicPartition(str(topic.name), found.partition_index)
-                    raise_for("committed offset", name, found.error_code)
+                for partition in topic.partitions:
+                    name = TopicPartition(str(topic.name), partition.partition_index)
+                    raise_for("committed offset", name, partition.error_code)
 
     response = await connection.call(request, OffsetFetchResponse, "OffsetFetch", check=check, timeout_ms=timeout_ms)
     return {
-        TopicPartition(str(topic.name), int(found.partition_index)): OffsetAndMetadata(
-            int(found.committed_offset), int(found.committed_leader_epoch), found.metadata or ""
+        TopicPartition(str(topic.name), int(partition.partition_index)): OffsetAndMetadata(
+            int(partition.committed_offset), int(partition.committed_leader_epoch), partition.metadata or ""
         )
         for group in response.groups
         for topic in group.topics
-        for found in topic.partitions
-        if found.committed_offset >= 0  # Kafka clients may commit a negative one, and that is no position
+        for partition in topic.partitions
+        if partition.committed_offset >= 0  # Kafka clients may commit a negative one, and that is no position
     }
 
 
@@ -179,36 +179,36 @@ async def commit(
 
     def check(response: OffsetCommitResponse) -> None:
         for topic in response.topics:
-            for given in topic.partitions:
-                raise_for("commit", TopicPartition(str(topic.name), given.partition_index), given.error_code)
+            for partition in topic.partitions:
+                raise_for("commit", TopicPartition(str(topic.name), partition.partition_index), partition.error_code)
 
     await connection.call(request, OffsetCommitResponse, "OffsetCommit", check=check, timeout_ms=timeout_ms)
 
 
 def check_positions(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
     """Raises KafkaError(OFFSET_OUT_OF_RANGE) for an offset that is no position."""
-    for partition, given in offsets.items():
-        if given.offset < 0:
+    for partition, position in offsets.items():
+        if position.offset < 0:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"cannot commit offset {given.offset} of {partition}: commit the next offset to read, 0 or more",
+                f"cannot commit offset {position.offset} of {partition}: commit the next offset to read, 0 or more",
             )
 
 
-def _commit_partition(partition: int, given: OffsetAndMetadata) -> OffsetCommitRequestPartition:
+def _commit_partition(partition: int, position: OffsetAndMetadata) -> OffsetCommitRequestPartition:
     return OffsetCommitRequestPartition(
         partition_index=i32(partition),
-        committed_offset=i64(given.offset),
-        committed_leader_epoch=i32(given.leader_epoch),
-        committed_metadata=given.metadata,
+        committed_offset=i64(position.offset),
+        committed_leader_epoch=i32(position.leader_epoch),
+        committed_metadata=position.metadata,
     )
 
 
-def raise_for(what: str, partition: TopicPartition, code: int) -> None:
+def raise_for(operation: str, partition: TopicPartition, code: int) -> None:
     """Raise a KafkaError if the error code of a partition is not NONE."""
-    known = error_code(code)
-    if known is not ErrorCode.NONE:
-        raise KafkaError(known, f"{what} of {partition}: {_UNSAID.get(known, known.name)}")
+    error = error_code(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{operation} of {partition}: {_UNSAID.get(error, error.name)}")
 
 
 _UNSAID = {  # texts for responses that have no field for a message

@@ -77,18 +77,18 @@ def produce_response_type(*, is_conditional: bool) -> type[ProduceResponse]:
 
 def outcomes(response: ProduceResponse) -> dict[TopicPartition, PartitionOutcome]:
     """Return the results by partition."""
-    found = {}
+    by_partition = {}
     for topic in response.responses:
         for partition in topic.partition_responses:
             appended = partition.log_append_time
-            found[TopicPartition(str(topic.name), int(partition.index))] = PartitionOutcome(
+            by_partition[TopicPartition(str(topic.name), int(partition.index))] = PartitionOutcome(
                 error_code(partition.error_code),
                 partition.error_message,
                 int(partition.base_offset),
                 -1 if appended is None else round(appended.timestamp() * 1000),
                 int(getattr(partition, "next_offset", -1)),
             )
-    return found
+    return by_partition
 
 
 def init_producer_id_request() -> InitProducerIdRequest:

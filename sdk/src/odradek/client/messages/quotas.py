@@ -31,8 +31,8 @@ def describe_quotas_request() -> DescribeClientQuotasRequest:
 def alter_quotas_request(entity: QuotaEntity, values: Mapping[str, float | None]) -> AlterClientQuotasRequest:
     """Set quotas of one entity, or remove them (None)."""
     parts = tuple(
-        EntityData(entity_type=kind, entity_name=name or None)
-        for kind, name in zip(_KINDS, entity, strict=True)
+        EntityData(entity_type=entity_type, entity_name=name or None)
+        for entity_type, name in zip(_KINDS, entity, strict=True)
         if name is not None
     )
     ops = tuple(OpData(key=name, value=f64(float(value or 0)), remove=value is None) for name, value in values.items())
@@ -41,8 +41,10 @@ def alter_quotas_request(entity: QuotaEntity, values: Mapping[str, float | None]
 
 def quota_set(response: DescribeClientQuotasResponse) -> ClientQuotaSet:
     """Return the quotas of a response by entity."""
-    found = {}
+    values_by_entity = {}
     for entry in response.entries or ():
         names = {part.entity_type: part.entity_name or DEFAULT for part in entry.entity}
-        found[QuotaEntity(*(names.get(kind) for kind in _KINDS))] = {each.key: each.value for each in entry.values}
-    return found
+        values_by_entity[QuotaEntity(*(names.get(entity_type) for entity_type in _KINDS))] = {
+            value.key: value.value for value in entry.values
+        }
+    return values_by_entity

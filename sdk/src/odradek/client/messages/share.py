@@ -108,21 +108,25 @@ def share_fetch_request(
                 topic_id=topic_id,
                 partitions=tuple(
                     fetch.FetchPartition(
-                        partition_index=i32(each.partition),
+                        partition_index=i32(partition.partition),
                         acknowledgement_batches=tuple(
                             fetch.AcknowledgementBatch(
-                                first_offset=i64(first), last_offset=i64(last), acknowledge_types=(i8(kind),)
+                                first_offset=i64(first),
+                                last_offset=i64(last),
+                                acknowledge_types=(i8(acknowledge_type),),
                             )
-                            for first, last, kind in _runs(acknowledgements.get(each, {}))
+                            for first, last, acknowledge_type in _runs(acknowledgements.get(partition, {}))
                         ),
                     )
-                    for each in partitions
+                    for partition in partitions
                 ),
             )
             for topic_id, partitions in topics
         ),
         forgotten_topics_data=tuple(
-            fetch.ForgottenTopic(topic_id=topic_id, partitions=tuple(i32(each.partition) for each in partitions))
+            fetch.ForgottenTopic(
+                topic_id=topic_id, partitions=tuple(i32(partition.partition) for partition in partitions)
+            )
             for topic_id, partitions in _by_topic(forgotten)
         ),
     )
@@ -144,15 +148,17 @@ def share_acknowledge_request(
                 topic_id=topic_id,
                 partitions=tuple(
                     acknowledge.AcknowledgePartition(
-                        partition_index=i32(each.partition),
+                        partition_index=i32(partition.partition),
                         acknowledgement_batches=tuple(
                             acknowledge.AcknowledgementBatch(
-                                first_offset=i64(first), last_offset=i64(last), acknowledge_types=(i8(kind),)
+                                first_offset=i64(first),
+                                last_offset=i64(last),
+                                acknowledge_types=(i8(acknowledge_type),),
                             )
-                            for first, last, kind in _runs(acknowledgements[each])
+                            for first, last, acknowledge_type in _runs(acknowledgements[partition])
                         ),
                     )
-                    for each in partitions
+                    for partition in partitions
                 ),
             )
             for topic_id, partitions in _by_topic(acknowledgements)
@@ -164,47 +170,47 @@ def delivered(response: ShareFetchResponse) -> list[DeliveredPartition]:
     """Return the results by partition."""
     return [
         DeliveredPartition(
-            PartitionId(topic.topic_id, int(each.partition_index)),
-            error_code(each.error_code),
-            each.error_message or "",
-            error_code(each.acknowledge_error_code),
-            each.acknowledge_error_message or "",
-            bytes(each.records or b""),
+            PartitionId(topic.topic_id, int(partition.partition_index)),
+            error_code(partition.error_code),
+            partition.error_message or "",
+            error_code(partition.acknowledge_error_code),
+            partition.acknowledge_error_message or "",
+            bytes(partition.records or b""),
             {
                 offset: int(run.delivery_count)
-                for run in each.acquired_records
+                for run in partition.acquired_records
                 for offset in range(int(run.first_offset), int(run.last_offset) + 1)
             },
         )
         for topic in response.responses
         if topic.topic_id is not None
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
 
 
 def acknowledged(response: ShareAcknowledgeResponse) -> dict[PartitionId, tuple[ErrorCode, str]]:
     """Return error code and message by partition."""
     return {
-        PartitionId(topic.topic_id, int(each.partition_index)): (
-            error_code(each.error_code),
-            each.error_message or "",
+        PartitionId(topic.topic_id, int(partition.partition_index)): (
+            error_code(partition.error_code),
+            partition.error_message or "",
         )
         for topic in response.responses
         if topic.topic_id is not None
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
 def _by_topic(partitions: Iterable[PartitionId]) -> list[tuple[UUID, list[PartitionId]]]:
-    return [(topic_id, list(each)) for topic_id, each in groupby(sorted(partitions), key=lambda p: p.topic_id)]
+    return [(topic_id, list(of_topic)) for topic_id, of_topic in groupby(sorted(partitions), key=lambda p: p.topic_id)]
 
 
 def _runs(types: Mapping[int, int]) -> list[tuple[int, int, int]]:
     """Return (first, last, type) of neighbouring offsets with the same acknowledgement."""
     runs: list[tuple[int, int, int]] = []
-    for offset, kind in sorted(types.items()):
-        if runs and runs[-1][1] + 1 == offset and runs[-1][2] == kind:
-            runs[-1] = (runs[-1][0], offset, kind)
+    for offset, acknowledge_type in sorted(types.items()):
+        if runs and runs[-1][1] + 1 == offset and runs[-1][2] == acknowledge_type:
+            runs[-1] = (runs[-1][0], offset, acknowledge_type)
         else:
-            runs.append((offset, offset, kind))
+            runs.append((offset, offset, acknowledge_type))
     return runs

@@ -96,8 +96,8 @@ def alter_share_offsets_request(
     return alter.AlterShareGroupOffsetsRequest(
         group_id=GroupId(group_id),
         topics=tuple(
-            alter.AlterShareGroupOffsetsRequestTopic(topic_name=TopicName(name), partitions=tuple(each))
-            for name, each in topics.items()
+            alter.AlterShareGroupOffsetsRequestTopic(topic_name=TopicName(name), partitions=tuple(partitions))
+            for name, partitions in topics.items()
         ),
     )
 

@@ -38,19 +38,19 @@ def _topology(topology: response.Topology) -> Topology:
         int(topology.epoch),
         tuple(
             Subtopology(
-                each.subtopology_id,
-                source_topics=tuple(map(str, each.source_topics)),
-                repartition_sink_topics=tuple(map(str, each.repartition_sink_topics)),
-                repartition_source_topics=tuple(map(_topic, each.repartition_source_topics)),
-                changelog_topics=tuple(map(_topic, each.state_changelog_topics)),
+                subtopology.subtopology_id,
+                source_topics=tuple(map(str, subtopology.source_topics)),
+                repartition_sink_topics=tuple(map(str, subtopology.repartition_sink_topics)),
+                repartition_source_topics=tuple(map(_topic, subtopology.repartition_source_topics)),
+                changelog_topics=tuple(map(_topic, subtopology.state_changelog_topics)),
             )
-            for each in topology.subtopologies or ()
+            for subtopology in topology.subtopologies or ()
         ),
     )
 
 
 def _topic(topic: response.TopicInfo) -> InternalTopic:
-    configs = tuple((each.key, each.value) for each in topic.topic_configs)
+    configs = tuple((config.key, config.value) for config in topic.topic_configs)
     return InternalTopic(str(topic.name), int(topic.partitions), int(topic.replication_factor), configs)
 
 
@@ -76,4 +76,4 @@ def _tasks(assignment: response.Assignment) -> Tasks:
 
 
 def _task_ids(tasks: Iterable[response.TaskIds]) -> frozenset[TaskId]:
-    return frozenset(TaskId(each.subtopology_id, int(number)) for each in tasks for number in each.partitions)
+    return frozenset(TaskId(task.subtopology_id, int(number)) for task in tasks for number in task.partitions)

@@ -106,12 +106,12 @@ def offsets_request(
     )
 
 
-def _partition(partition: int, given: OffsetAndMetadata) -> TxnOffsetCommitRequestPartition:
+def _partition(partition: int, position: OffsetAndMetadata) -> TxnOffsetCommitRequestPartition:
     return TxnOffsetCommitRequestPartition(
         partition_index=i32(partition),
-        committed_offset=i64(given.offset),
-        committed_leader_epoch=i32(given.leader_epoch),
-        committed_metadata=given.metadata,
+        committed_offset=i64(position.offset),
+        committed_leader_epoch=i32(position.leader_epoch),
+        committed_metadata=position.metadata,
     )
 
 

@@ -273,7 +273,10 @@ class ProducerBatch:
         for index, (_, _, key, value, _) in enumerate(rows):
             number = self.partition.partition if key is None else choose(key, value)
             indexes.setdefault(number, []).append(index)
-        places = [(TopicPartition(self.partition.topic, number), found) for number, found in sorted(indexes.items())]
+        places = [
+            (TopicPartition(self.partition.topic, number), record_indexes)
+            for number, record_indexes in sorted(indexes.items())
+        ]
         parts = self._divide(places, compression_type, compression_level, rows)
         for part in parts:
             part.chosen_by = partition_count

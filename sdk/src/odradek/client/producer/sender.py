@@ -346,11 +346,11 @@ class Sender:
             self.metrics.throttle_time_ms_total += seconds * 1000
             self._throttled_until_s = max(self._throttled_until_s, self._clock.monotonic() + seconds)
 
-    def _read_answer(self, batches: list[ProducerBatch], answer: dict[TopicPartition, PartitionOutcome]) -> None:
+    def _read_answer(self, batches: list[ProducerBatch], response: dict[TopicPartition, PartitionOutcome]) -> None:
         failed: list[tuple[ProducerBatch, KafkaError, bool]] = []
         written: list[tuple[ProducerBatch, int, int]] = []
         for batch in batches:
-            outcome = answer.get(batch.partition)
+            outcome = response.get(batch.partition)
             if outcome is None:
                 error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the response does not contain the partition")
                 failed.append((batch, error, True))

@@ -114,7 +114,7 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         return self._client.metrics()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
             self.close()

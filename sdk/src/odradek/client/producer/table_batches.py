@@ -121,9 +121,9 @@ class TableBatches:
         self._writer_type = body_writer(engine)
         self._batch_bytes = min(config.batch_size, config.max_request_size)
         reader = as_reader(table)
-        there = set(reader.schema.names)
+        columns = set(reader.schema.names)
         wanted = {*required, *([partition] if isinstance(partition, str) else [])}
-        missing = sorted(wanted - there)
+        missing = sorted(wanted - columns)
         if missing:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,

@@ -109,5 +109,8 @@ class TableFuture:
                 f"{failed} of {self.row_count} rows were not written; the first, to {partition}: {error.message}",
             )
         return TableMetadata(
-            self.topic, self.row_count, counts, {partition: tuple(found) for partition, found in offsets.items()}
+            self.topic,
+            self.row_count,
+            counts,
+            {partition: tuple(partition_offsets) for partition, partition_offsets in offsets.items()},
         )

@@ -108,14 +108,16 @@ class ProducerTransactions:
             self.check_open()
             if not offsets:
                 return
-            given = {
-                TopicPartition(*partition): each if isinstance(each, OffsetAndMetadata) else OffsetAndMetadata(each)
-                for partition, each in offsets.items()
+            positions = {
+                TopicPartition(*partition): position
+                if isinstance(position, OffsetAndMetadata)
+                else OffsetAndMetadata(position)
+                for partition, position in offsets.items()
             }
-            check_positions(given)
+            check_positions(positions)
             member = ConsumerGroupMetadata(group) if isinstance(group, str) else group
             self._has_offsets = True
-            request = offsets_request(self._id, self._producer, member, given)
+            request = offsets_request(self._id, self._producer, member, positions)
             try:
                 await self._connection.call(request, TxnOffsetCommitResponse, "TxnOffsetCommit", check=_check_offsets)
             except KafkaError as error:
@@ -249,10 +251,10 @@ class ProducerTransactions:
             raise KafkaError(self._error.code, f"{self._error.message}; close this producer and create a new one")
 
 
-def _check(what: str, code: int) -> None:
-    known = error_code(code)
-    if known is not ErrorCode.NONE:
-        raise KafkaError(known, f"{what} was refused: {_EXPLAINED.get(known, known.name)}")
+def _check(operation: str, code: int) -> None:
+    error = error_code(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{operation} was refused: {_EXPLAINED.get(error, error.name)}")
 
 
 _TIMED_OUT = (

@@ -21,8 +21,8 @@ def _fastavro() -> Any:
 
 def _parse(fastavro: Any, registry: Registry, schema: Schema, names: dict[str, Any]) -> Any:
     """Parse a schema after the schemas that it refers to. Raises fastavro's errors or KafkaError."""
-    for each in schema.references:
-        _, referenced = registry.at(each.subject, each.version)
+    for reference in schema.references:
+        _, referenced = registry.at(reference.subject, reference.version)
         _parse(fastavro, registry, referenced, names)
     return fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
 
@@ -115,10 +115,10 @@ class AvroDeserializer:
         schema_id, payload = decode_prefix(data)
         writer = self._writers.get(schema_id)
         if writer is None:
-            found = self._registry.schema(schema_id)
-            if found.kind != "AVRO":
-                raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {found.kind}, not AVRO")
-            writer = self._writers[schema_id] = _parse(self._fastavro, self._registry, found, {})
+            schema = self._registry.schema(schema_id)
+            if schema.kind != "AVRO":
+                raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {schema.kind}, not AVRO")
+            writer = self._writers[schema_id] = _parse(self._fastavro, self._registry, schema, {})
         try:
             return self._fastavro.schemaless_reader(io.BytesIO(payload), writer, self._reader)
         except Exception as error:  # fastavro raises EOFError, IndexError and others for bytes that end too early

@@ -60,12 +60,12 @@ class ProtobufSerializer(OfTopic):
     def _schema_of(self, file: Any) -> Schema:
         """Return a file's schema; registers (or looks up) the files that it imports."""
         references = []
-        for each in file.dependencies:
-            if not each.name.startswith(_OWN):
-                schema = self._schema_of(each)
-                self._find(each.name, schema)
-                version = self._registry.version_of(each.name, schema)
-                references.append(SchemaReference(each.name, each.name, version))
+        for dependency in file.dependencies:
+            if not dependency.name.startswith(_OWN):
+                schema = self._schema_of(dependency)
+                self._find(dependency.name, schema)
+                version = self._registry.version_of(dependency.name, schema)
+                references.append(SchemaReference(dependency.name, dependency.name, version))
         return Schema(base64.b64encode(file.serialized_pb).decode(), "PROTOBUF", tuple(references))
 
 

@@ -195,11 +195,11 @@ class HttpRegistry:
 
     def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
         """Implement Registry.schema."""
-        found = self._schemas.get((schema_id, serialized))
-        if found is None:
-            found = _read(self._call("GET", f"/schemas/ids/{schema_id}{_SERIALIZED if serialized else ''}", None))
-            self._schemas[schema_id, serialized] = found
-        return found
+        schema = self._schemas.get((schema_id, serialized))
+        if schema is None:
+            schema = _read(self._call("GET", f"/schemas/ids/{schema_id}{_SERIALIZED if serialized else ''}", None))
+            self._schemas[schema_id, serialized] = schema
+        return schema
 
     def version_of(self, subject: str, schema: Schema) -> int:
         """Implement Registry.version_of."""
@@ -207,21 +207,21 @@ class HttpRegistry:
 
     def at(self, subject: str, version: int | None, *, serialized: bool = False) -> tuple[int, Schema]:
         """Implement Registry.at. The latest version is requested once per process."""
-        found = self._versions.get((subject, version, serialized))
-        if found is None:
+        id_and_schema = self._versions.get((subject, version, serialized))
+        if id_and_schema is None:
             number = "latest" if version is None else str(version)
             path = f"/subjects/{quote(subject, safe='')}/versions/{number}{_SERIALIZED if serialized else ''}"
-            answer = self._call("GET", path, None)
-            found = int(answer["id"]), _read(answer)
-            self._versions[subject, version, serialized] = found
-        return found
+            response = self._call("GET", path, None)
+            id_and_schema = int(response["id"]), _read(response)
+            self._versions[subject, version, serialized] = id_and_schema
+        return id_and_schema
 
     def _id(self, subject: str, schema: Schema, path: str) -> int:
-        found = self._ids.get((subject, schema))
-        if found is None:
-            found = int(self._call("POST", path, _body(schema))["id"])
-            self._ids[subject, schema] = found
-        return found
+        schema_id = self._ids.get((subject, schema))
+        if schema_id is None:
+            schema_id = int(self._call("POST", path, _body(schema))["id"])
+            self._ids[subject, schema] = schema_id
+        return schema_id
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         """Make a call, with retries: every call may be repeated, since registering a schema again returns its id."""
@@ -235,8 +235,8 @@ class HttpRegistry:
             request = urllib.request.Request(url, data, headers, method=method)
             try:
                 with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                    answer: dict[str, Any] = json.loads(response.read())
-                    return answer
+                    document: dict[str, Any] = json.loads(response.read())
+                    return document
             except urllib.error.HTTPError as error:
                 if is_last or not (error.code == 429 or error.code >= 500):
                     raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from None
@@ -257,17 +257,18 @@ def _body(schema: Schema) -> dict[str, Any]:
         body["schemaType"] = schema.kind
     if schema.references:
         body["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in schema.references
         ]
     return body
 
 
-def _read(answer: dict[str, Any]) -> Schema:
+def _read(response: dict[str, Any]) -> Schema:
     references = tuple(
-        SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
-        for each in answer.get("references") or ()
+        SchemaReference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+        for reference in response.get("references") or ()
     )
-    return Schema(str(answer["schema"]), str(answer.get("schemaType") or "AVRO"), references)
+    return Schema(str(response["schema"]), str(response.get("schemaType") or "AVRO"), references)
 
 
 def _code(status: int) -> ErrorCode:

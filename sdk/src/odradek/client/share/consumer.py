@@ -236,23 +236,23 @@ class ShareConsumer:
         Raises:
             KafkaError: INVALID_REQUEST for a record that was not returned, or has been acknowledged.
         """
-        place = next(
+        partition_id = next(
             (
-                place
-                for place, offsets in self._out.items()
+                partition_id
+                for partition_id, offsets in self._out.items()
                 if offsets.get(record.offset) == (record.topic, record.partition)
             ),
             None,
         )
-        if place is None or type is AcknowledgeType.GAP:
+        if partition_id is None or type is AcknowledgeType.GAP:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"offset {record.offset} of {record.topic}-{record.partition} is not a record of the last poll, or "
                 "was already acknowledged",
             )
-        self._pending.setdefault(place, {})[record.offset] = int(type)
+        self._pending.setdefault(partition_id, {})[record.offset] = int(type)
         if type is not AcknowledgeType.RENEW:
-            self._forget(place, record.offset)
+            self._forget(partition_id, record.offset)
 
     async def commit_sync(self) -> Commits:
         """Send acknowledgements and wait for their outcome. Implicit mode accepts the records of the last poll first.
@@ -301,18 +301,24 @@ class ShareConsumer:
     def _take(self, renews: bool) -> dict[PartitionId, dict[int, int]]:
         """Remove and return the pending renewals, or all other pending acknowledgements."""
         chosen: dict[PartitionId, dict[int, int]] = {}
-        for place, types in list(self._pending.items()):
-            some = {o: kind for o, kind in types.items() if (kind == AcknowledgeType.RENEW) == renews}
+        for partition_id, types in list(self._pending.items()):
+            some = {
+                o: acknowledge_type
+                for o, acknowledge_type in types.items()
+                if (acknowledge_type == AcknowledgeType.RENEW) == renews
+            }
             if some:
-                chosen[place] = some
-            self._pending[place] = {offset: kind for offset, kind in types.items() if offset not in some}
-            if not self._pending[place]:
-                del self._pending[place]
+                chosen[partition_id] = some
+            self._pending[partition_id] = {
+                offset: acknowledge_type for offset, acknowledge_type in types.items() if offset not in some
+            }
+            if not self._pending[partition_id]:
+                del self._pending[partition_id]
         return chosen
 
     def _put_back(self, chosen: dict[PartitionId, dict[int, int]]) -> None:
-        for place, types in chosen.items():
-            self._pending[place] = {**types, **self._pending.get(place, {})}
+        for partition_id, types in chosen.items():
+            self._pending[partition_id] = {**types, **self._pending.get(partition_id, {})}
 
     async def _send(
         self, chosen: dict[PartitionId, dict[int, int]], timeout_s: float, *, renews: bool, closes: bool = False
@@ -328,15 +334,23 @@ class ShareConsumer:
         response = await self._session_call(request, ShareAcknowledgeResponse, timeout_s)
         answered = acknowledged(response)
         outcome: Commits = {}
-        for place, types in chosen.items():
-            code, message = answered.get(place, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it"))
-            outcome[self._name(place)] = self._told(place, types, code, message)
+        for partition_id, types in chosen.items():
+            code, message = answered.get(
+                partition_id, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it")
+            )
+            outcome[self._name(partition_id)] = self._told(partition_id, types, code, message)
         return outcome
 
-    def _told(self, place: PartitionId, types: dict[int, int], code: ErrorCode, message: str) -> KafkaError | None:
-        name = self._name(place)
+    def _told(
+        self, partition_id: PartitionId, types: dict[int, int], code: ErrorCode, message: str
+    ) -> KafkaError | None:
+        name = self._name(partition_id)
         error = None if code is ErrorCode.NONE else KafkaError(code, f"{name}: {message or code.name}")
-        offsets = {offset for offset, kind in types.items() if kind not in (AcknowledgeType.GAP, UNSEEN)}
+        offsets = {
+            offset
+            for offset, acknowledge_type in types.items()
+            if acknowledge_type not in (AcknowledgeType.GAP, UNSEEN)
+        }
         if error is not None and offsets:
             self._log.warning("acknowledgements of %d record(s) were refused: %s", len(offsets), error)
         if self._callback is not None and offsets:
@@ -346,29 +360,33 @@ class ShareConsumer:
     def _settle_last_poll(self, *, strict: bool = True) -> None:
         """Accept the records of the last poll (implicit mode), or check that they are acknowledged (explicit mode)."""
         renewed = {
-            (place, offset)
-            for place, types in self._pending.items()
-            for offset, kind in types.items()
-            if kind == AcknowledgeType.RENEW
+            (partition_id, offset)
+            for partition_id, types in self._pending.items()
+            for offset, acknowledge_type in types.items()
+            if acknowledge_type == AcknowledgeType.RENEW
         }
         if self.config.is_implicit:
-            for place, offsets in list(self._out.items()):
+            for partition_id, offsets in list(self._out.items()):
                 for offset in list(offsets):
-                    if (place, offset) not in renewed:
-                        self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.ACCEPT)
-                        self._forget(place, offset)
-        elif strict and any((place, offset) not in renewed for place, each in self._out.items() for offset in each):
-            place, offset = next((p, o) for p, each in self._out.items() for o in each if (p, o) not in renewed)
+                    if (partition_id, offset) not in renewed:
+                        self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.ACCEPT)
+                        self._forget(partition_id, offset)
+        elif strict and any(
+            (partition_id, offset) not in renewed for partition_id, offsets in self._out.items() for offset in offsets
+        ):
+            partition_id, offset = next(
+                (p, o) for p, offsets in self._out.items() for o in offsets if (p, o) not in renewed
+            )
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"offset {offset} of {self._name(place)} is not acknowledged: acknowledge every record before the next "
-                "poll, or set share_acknowledgement_mode='implicit'",
+                f"offset {offset} of {self._name(partition_id)} is not acknowledged: acknowledge every record before "
+                "the next poll, or set share_acknowledgement_mode='implicit'",
             )
 
-    def _forget(self, place: PartitionId, offset: int) -> None:
-        self._out[place].pop(offset, None)
-        if not self._out[place]:
-            del self._out[place]
+    def _forget(self, partition_id: PartitionId, offset: int) -> None:
+        self._out[partition_id].pop(offset, None)
+        if not self._out[partition_id]:
+            del self._out[partition_id]
 
     # --- the session ------------------------------------------------------------------------------------------------
 
@@ -430,23 +448,23 @@ class ShareConsumer:
         self._session = wanted
         lock_s = response.acquisition_lock_timeout.total_seconds()
         failure: KafkaError | None = None
-        answered = {each.partition: each for each in delivered(response)}
+        answered = {part.partition: part for part in delivered(response)}
         await self._learn_names([*answered, *chosen])
-        for place, types in chosen.items():
-            part = answered.get(place)
+        for partition_id, types in chosen.items():
+            part = answered.get(partition_id)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if part is None else part.acknowledge_error
-            self._told(place, types, code, "" if part is None else part.acknowledge_message)
-        for place, part in answered.items():
+            self._told(partition_id, types, code, "" if part is None else part.acknowledge_message)
+        for partition_id, part in answered.items():
             try:
-                self._hold(place, part, asked_s + lock_s)
+                self._hold(partition_id, part, asked_s + lock_s)
             except KafkaError as error:
                 failure = error
         if failure is not None and not self._held:
             raise failure
 
-    def _hold(self, place: PartitionId, part: DeliveredPartition, until_s: float) -> None:
+    def _hold(self, partition_id: PartitionId, part: DeliveredPartition, until_s: float) -> None:
         """Decode the acquired records. Raises KafkaError for the partition's error, or for damaged bytes."""
-        name = self._name(place)
+        name = self._name(partition_id)
         if part.error is not ErrorCode.NONE:
             if part.error in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 return  # deleted: the next heartbeat says so
@@ -458,38 +476,38 @@ class ShareConsumer:
                 rows = iter_rows(part.records, at, header, verify_crc=self.config.check_crcs)
                 for offset, timestamp_ms, key, value, headers in rows:
                     if count := left.pop(offset, 0):
-                        kind = header.timestamp_type
-                        record = ShareRecord(*name, offset, timestamp_ms, kind, key, value, headers, count)
-                        self._held.append(_Held(place, record, until_s))
+                        timestamp_type = header.timestamp_type
+                        record = ShareRecord(*name, offset, timestamp_ms, timestamp_type, key, value, headers, count)
+                        self._held.append(_Held(partition_id, record, until_s))
             except FormatError as error:
                 damaged = damaged or CorruptRecordBatchError(name, header.base_offset, header.next_offset, error)
-                for offset in [each for each in left if header.base_offset <= each < header.next_offset]:
+                for offset in [offset for offset in left if header.base_offset <= offset < header.next_offset]:
                     del left[offset]  # other members may be able to read it
-                    self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
+                    self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.RELEASE)
         for offset in left:  # compaction left no record there
-            self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.GAP)
+            self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.GAP)
         if damaged is not None:
             raise damaged
 
     async def _learn_names(self, places: Iterable[PartitionId]) -> None:
         metadata = self._connection.metadata
-        unknown = [place for place in places if place not in self._names]
-        if any(metadata.name_of(place.topic_id) is None for place in unknown):
+        unknown = [partition_id for partition_id in places if partition_id not in self._names]
+        if any(metadata.name_of(partition_id.topic_id) is None for partition_id in unknown):
             await metadata.refresh(self._topics)
-        for place in unknown:
-            name = metadata.name_of(place.topic_id)
+        for partition_id in unknown:
+            name = metadata.name_of(partition_id.topic_id)
             if name is not None:
-                self._names[place] = TopicPartition(name, place.partition)
+                self._names[partition_id] = TopicPartition(name, partition_id.partition)
 
-    def _name(self, place: PartitionId) -> TopicPartition:
-        return self._names.get(place) or TopicPartition(str(place.topic_id), place.partition)
+    def _name(self, partition_id: PartitionId) -> TopicPartition:
+        return self._names.get(partition_id) or TopicPartition(str(partition_id.topic_id), partition_id.partition)
 
     def _hand_out(self, limit: int) -> dict[TopicPartition, list[ShareRecord]]:
         """Deserialize and return held records, without those whose lock has expired."""
         records: dict[TopicPartition, list[ShareRecord]] = {}
         now_s = self._clock.monotonic()
         while self._held and limit:
-            place, record, until_s = self._held[0]
+            partition_id, record, until_s = self._held[0]
             if until_s <= now_s:
                 self._held.popleft()
                 continue
@@ -499,10 +517,10 @@ class ShareConsumer:
                 if records:
                     break  # first those before it
                 self._held.popleft()
-                self._pending.setdefault(place, {})[record.offset] = int(AcknowledgeType.RELEASE)
+                self._pending.setdefault(partition_id, {})[record.offset] = int(AcknowledgeType.RELEASE)
                 raise
             self._held.popleft()
-            self._out.setdefault(place, {})[record.offset] = record.topic_partition
+            self._out.setdefault(partition_id, {})[record.offset] = record.topic_partition
             records.setdefault(record.topic_partition, []).append(shown)
             limit -= 1
         return records
@@ -533,8 +551,8 @@ class ShareConsumer:
             async with self._lock:
                 if self._member.is_in:
                     chosen = self._take(renews=False)
-                    for place, record, _ in self._held:
-                        chosen.setdefault(place, {})[record.offset] = UNSEEN
+                    for partition_id, record, _ in self._held:
+                        chosen.setdefault(partition_id, {})[record.offset] = UNSEEN
                     await self._send(chosen, _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
         except KafkaError as error:
             self._log.warning("the session was not closed, its locks end by themselves: %s", error)
@@ -570,7 +588,7 @@ class ShareConsumer:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an error in the block the last records may not have been processed: they are delivered again.
         await self.close(commit=error is None)

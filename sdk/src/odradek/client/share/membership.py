@@ -108,12 +108,12 @@ class ShareMember:
         if not self.is_in:
             self._log.info("joined the group at epoch %d", response.member_epoch)
         self._epoch = int(response.member_epoch)
-        found = assignment(response)
-        if found is not None:
-            if found != self.partitions or not found:
-                self._log.info("may read %d partition(s) of the topics %s", len(found), ", ".join(topics))
-            self.partitions = found
-            if not found:
+        assigned = assignment(response)
+        if assigned is not None:
+            if assigned != self.partitions or not assigned:
+                self._log.info("may read %d partition(s) of the topics %s", len(assigned), ", ".join(topics))
+            self.partitions = assigned
+            if not assigned:
                 self._connection.metadata.log_missing(topics)
         self._activity.set()
         return float(response.heartbeat_interval.total_seconds())

@@ -74,7 +74,7 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
         self._close(lambda: self._client.close(commit=commit))
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # After an error in the block the last records may not have been processed: they are delivered again.
         self.close(commit=error is None)

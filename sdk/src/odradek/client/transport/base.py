@@ -80,9 +80,9 @@ class FrameTransport:
             frame = encode_request(message, correlation_id=correlation_id, client_id=client_id)
         except FormatError as error:
             raise RequestFailed(error.code, str(error), may_have_applied=False) from None
-        answer = await self.exchange(owner_of(ApiKey(message.__api_key__)), frame, timeout_s)
+        response = await self.exchange(owner_of(ApiKey(message.__api_key__)), frame, timeout_s)
         try:
-            return decode_response(answer, response_type, correlation_id=correlation_id)
+            return decode_response(response, response_type, correlation_id=correlation_id)
         except FormatError as error:
             # The function ran, but its response cannot be read.
             raise RequestFailed(

@@ -125,11 +125,11 @@ class HttpTransport(FrameTransport):
                 may_have_applied=False,
             )
         url = self._cluster.others[name].rstrip("/") + path
-        status, answer = await self._request(method, url, body, timeout_s, content_type="application/json")
+        status, response = await self._request(method, url, body, timeout_s, content_type="application/json")
         if status != 200:
             is_signed = self._signer is not None and self._signer.has_credentials
-            raise http_failure(status, answer, url, signed=is_signed, names_url=False)
-        document: dict[str, Any] = json.loads(answer)
+            raise http_failure(status, response, url, signed=is_signed, names_url=False)
+        document: dict[str, Any] = json.loads(response)
         return document
 
     async def _request(
@@ -257,5 +257,5 @@ def _error_document(body: bytes) -> tuple[str | None, str]:
         return None, ""
     name = document.get("error")
     message = document.get("message") or document.get("Message") or ""
-    known = isinstance(name, str) and name in ErrorCode.__members__
-    return (name if known else None), str(message)[:_MESSAGE_CHARACTERS_MAX]
+    is_known = isinstance(name, str) and name in ErrorCode.__members__
+    return (name if is_known else None), str(message)[:_MESSAGE_CHARACTERS_MAX]

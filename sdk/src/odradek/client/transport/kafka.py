@@ -78,13 +78,13 @@ _TO_ALL: Mapping[int, str] = {
 
 def parse_servers(address: str) -> list[tuple[str, int]]:
     """Return hosts and ports of "kafka://host:port,host:port". Raises KafkaError(INVALID_CONFIG)."""
-    found = []
+    servers = []
     for part in address.removeprefix(SCHEME).rstrip("/").split(","):
         match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:/\s]+))(?::(\d{1,5}))?", part.strip())
         if match is None or not 0 < int(match[3] or 9092) < 65_536:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{address!r} must be {SCHEME}host:port,...; not {part!r}")
-        found.append((match[1] or match[2], int(match[3] or 9092)))
-    return found
+        servers.append((match[1] or match[2], int(match[3] or 9092)))
+    return servers
 
 
 class KafkaTransport:
@@ -122,8 +122,10 @@ class KafkaTransport:
     async def _check_versions(self, link: Link, timeout_s: float) -> None:
         """Refuse a broker that lacks what every page needs, in words. Raises RequestFailed."""
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version="0.1")
-        answer = await link.call(request, ApiVersionsResponse, timeout_s)
-        served = {int(each.api_key): (int(each.min_version), int(each.max_version)) for each in answer.api_keys}
+        response = await link.call(request, ApiVersionsResponse, timeout_s)
+        served = {
+            int(api_key.api_key): (int(api_key.min_version), int(api_key.max_version)) for api_key in response.api_keys
+        }
         for key, version in ((ApiKey.METADATA, 12), (ApiKey.FETCH, 12), (ApiKey.LIST_OFFSETS, 7)):
             low, high = served.get(key, (0, -1))
             if not low <= version <= high:
@@ -134,12 +136,12 @@ class KafkaTransport:
                     retryable=False,
                 )
 
-    def _note(self, answer: MetadataResponse) -> None:
-        self._brokers = {int(each.node_id): (str(each.host), int(each.port)) for each in answer.brokers}
-        for topic in answer.topics:
+    def _note(self, response: MetadataResponse) -> None:
+        self._brokers = {int(broker.node_id): (str(broker.host), int(broker.port)) for broker in response.brokers}
+        for topic in response.topics:
             if topic.name is not None:
                 self._leaders[str(topic.name)] = {
-                    int(each.partition_index): int(each.leader_id) for each in topic.partitions
+                    int(partition.partition_index): int(partition.leader_id) for partition in topic.partitions
                 }
 
     def _link(self, host: str, port: int, *, waits: bool = False) -> Link:
@@ -173,14 +175,14 @@ class KafkaTransport:
             coordinated = self._coordinated(message)
             if coordinated is not None:
                 link = self._to(await self._coordinator(*coordinated, timeout_s))
-                answer = await link.call(message, response_type, timeout_s)
-                if _codes(answer) & _STALE:
+                response = await link.call(message, response_type, timeout_s)
+                if _codes(response) & _STALE:
                     self._coordinators.pop(coordinated, None)
-                return answer
-            answer = await self._any().call(message, response_type, timeout_s)
-            if isinstance(answer, MetadataResponse):
-                self._note(answer)
-            return answer
+                return response
+            response = await self._any().call(message, response_type, timeout_s)
+            if isinstance(response, MetadataResponse):
+                self._note(response)
+            return response
         except RequestFailed as error:
             if error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
                 self._forget()
@@ -195,29 +197,29 @@ class KafkaTransport:
     @staticmethod
     def _coordinated(message: Any) -> tuple[int, str] | None:
         """Return the kind and the key of the coordinator of a request for one group or one transactional id."""
-        for name, kind in (("group_id", _GROUP), ("transactional_id", _TRANSACTION)):
+        for name, key_type in (("group_id", _GROUP), ("transactional_id", _TRANSACTION)):
             value = getattr(message, name, None)
             if isinstance(value, str) and value and not hasattr(message, "topic_data"):
-                return kind, value
+                return key_type, value
         return None
 
-    async def _coordinator(self, kind: int, key: str, timeout_s: float) -> int:
+    async def _coordinator(self, key_type: int, key: str, timeout_s: float) -> int:
         """Return the broker that coordinates a group or a transactional id. Raises RequestFailed."""
-        known = self._coordinators.get((kind, key))
-        if known is not None:
-            return known
-        answer = await self._any().call(
-            FindCoordinatorRequest(key_type=kind, coordinator_keys=(key,)),  # type: ignore[arg-type]
+        broker_id = self._coordinators.get((key_type, key))
+        if broker_id is not None:
+            return broker_id
+        response = await self._any().call(
+            FindCoordinatorRequest(key_type=key_type, coordinator_keys=(key,)),  # type: ignore[arg-type]
             FindCoordinatorResponse,
             timeout_s,
         )
-        [found] = answer.coordinators
-        if int(found.error_code):
-            code = _code(found.error_code)
-            raise RequestFailed(code, found.error_message or f"no coordinator of {key!r}", may_have_applied=False)
-        self._brokers.setdefault(int(found.node_id), (str(found.host), int(found.port)))
-        self._coordinators[(kind, key)] = int(found.node_id)
-        return int(found.node_id)
+        [coordinator] = response.coordinators
+        if int(coordinator.error_code):
+            code = _code(coordinator.error_code)
+            raise RequestFailed(code, coordinator.error_message or f"no coordinator of {key!r}", may_have_applied=False)
+        self._brokers.setdefault(int(coordinator.node_id), (str(coordinator.host), int(coordinator.port)))
+        self._coordinators[(key_type, key)] = int(coordinator.node_id)
+        return int(coordinator.node_id)
 
     # --- requests of several brokers ------------------------------------------------------------------------------
 
@@ -235,10 +237,12 @@ class KafkaTransport:
         for topic in topics:
             leaders = self._leaders.get(str(getattr(topic, names.topic)), {})
             by_broker: dict[int, list[Any]] = {}
-            for each in getattr(topic, names.partitions):
-                leader = leaders.get(int(getattr(each, names.partition)), -1)
+            for partition in getattr(topic, names.partitions):
+                leader = leaders.get(int(getattr(partition, names.partition)), -1)
                 # A broker that does not know the partition answers with the right error for it.
-                by_broker.setdefault(leader if leader in self._brokers else next(iter(self._brokers)), []).append(each)
+                by_broker.setdefault(leader if leader in self._brokers else next(iter(self._brokers)), []).append(
+                    partition
+                )
             for broker_id, partitions in by_broker.items():
                 shares.setdefault(broker_id, []).append(replace(topic, **{names.partitions: tuple(partitions)}))
         waits = message.__api_key__ == ApiKey.FETCH
@@ -250,27 +254,27 @@ class KafkaTransport:
                 for broker_id, part in (shares or {next(iter(self._brokers)): []}).items()
             ]
         )
-        for answer in answers:
-            for topic in getattr(answer, names.answer):
+        for response in answers:
+            for topic in getattr(response, names.answer):
                 if _codes(topic) & _STALE:
                     self._leaders.pop(str(getattr(topic, names.topic)), None)
         merged: R = _merged(answers, names.answer)
         return merged
 
     async def _by_keys(
-        self, message: Any, response_type: type[R], timeout_s: float, kind: int, asked: str, answered: str
+        self, message: Any, response_type: type[R], timeout_s: float, key_type: int, keys_name: str, answered: str
     ) -> R:
         shares: dict[int, list[Any]] = {}
-        for each in getattr(message, asked):
-            key = str(getattr(each, "group_id", each))
-            shares.setdefault(await self._coordinator(kind, key, timeout_s), []).append(each)
+        for element in getattr(message, keys_name):
+            key = str(getattr(element, "group_id", element))
+            shares.setdefault(await self._coordinator(key_type, key, timeout_s), []).append(element)
         answers = await _all(
             [
-                self._to(broker_id).call(replace(message, **{asked: tuple(part)}), response_type, timeout_s)
+                self._to(broker_id).call(replace(message, **{keys_name: tuple(part)}), response_type, timeout_s)
                 for broker_id, part in (shares or {next(iter(self._brokers)): []}).items()
             ]
         )
-        if any(_codes(answer) & _STALE for answer in answers):
+        if any(_codes(response) & _STALE for response in answers):
             self._coordinators = {}
         merged: R = _merged(answers, answered)
         return merged
@@ -279,7 +283,7 @@ class KafkaTransport:
         answers = await _all(
             [self._to(broker_id).call(message, response_type, timeout_s) for broker_id in self._brokers]
         )
-        failed = next((each for each in answers if int(getattr(each, "error_code", 0))), None)
+        failed = next((response for response in answers if int(getattr(response, "error_code", 0))), None)
         return _merged(answers, answered) if failed is None else failed
 
     async def close(self) -> None:
@@ -291,7 +295,7 @@ class KafkaTransport:
 
 def _metadata(topics: Sequence[str]) -> MetadataRequest:
     return MetadataRequest(
-        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(each)) for each in topics),
+        topics=tuple(MetadataRequestTopic(topic_id=None, name=TopicName(topic)) for topic in topics),
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=False,
     )
@@ -299,28 +303,28 @@ def _metadata(topics: Sequence[str]) -> MetadataRequest:
 
 async def _all(calls: Sequence[Awaitable[R]]) -> list[R]:
     """Return all answers; after a failure the other calls end before it is raised."""
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    for each in found:
-        if isinstance(each, BaseException):
-            raise each
-    return found  # type: ignore[return-value]
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results  # type: ignore[return-value]
 
 
 def _merged(answers: Sequence[Any], name: str) -> Any:
     """Return the first answer with the lists of all."""
     if len(answers) == 1:
         return answers[0]
-    return replace(answers[0], **{name: tuple(each for answer in answers for each in getattr(answer, name))})
+    return replace(answers[0], **{name: tuple(element for response in answers for element in getattr(response, name))})
 
 
-def _codes(answer: Any) -> set[int]:
+def _codes(response: Any) -> set[int]:
     """Return the error codes of an answer and of what it lists, down to partitions."""
-    found = {int(answer.error_code)} if hasattr(answer, "error_code") else set()
+    codes = {int(response.error_code)} if hasattr(response, "error_code") else set()
     for name in ("groups", "topics", "partitions", "partition_responses", "results", "transaction_states"):
-        for each in getattr(answer, name, None) or ():
-            if hasattr(each, "__dataclass_fields__"):
-                found |= _codes(each)
-    return found
+        for element in getattr(response, name, None) or ():
+            if hasattr(element, "__dataclass_fields__"):
+                codes |= _codes(element)
+    return codes
 
 
 def _code(value: Any) -> ErrorCode:

@@ -52,11 +52,11 @@ class Security:
         if not self.tls:
             return None
         try:
-            found = ssl.create_default_context(cafile=self.ca_file)
+            ssl_context = ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"ssl_ca_location {self.ca_file}: {error}") from None
-        found.check_hostname = self.checks_host
-        return found
+        ssl_context.check_hostname = self.checks_host
+        return ssl_context
 
 
 class Link:
@@ -89,10 +89,10 @@ class Link:
         except (OSError, EOFError) as error:
             self._drop()
             code = ErrorCode.NETWORK_EXCEPTION if sent else ErrorCode.BROKER_NOT_AVAILABLE
-            what = "the connection to {} broke: {}" if sent else "cannot connect to {}: {}"
+            template = "the connection to {} broke: {}" if sent else "cannot connect to {}: {}"
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise RequestFailed(
-                code, what.format(self.address, reason), may_have_applied=sent, retryable=True
+                code, template.format(self.address, reason), may_have_applied=sent, retryable=True
             ) from None
         except FormatError as error:
             self._drop()
@@ -112,18 +112,18 @@ class Link:
 
     async def _log_in(self) -> None:
         security = self._security
-        answer = await self._exchange(SaslHandshakeRequest(mechanism=security.mechanism), SaslHandshakeResponse)
-        if int(answer.error_code):
-            offered = ", ".join(answer.mechanisms) or "none"
+        response = await self._exchange(SaslHandshakeRequest(mechanism=security.mechanism), SaslHandshakeResponse)
+        if int(response.error_code):
+            offered = ", ".join(response.mechanisms) or "none"
             raise _login_failed(f"{self.address} does not offer {security.mechanism}, but {offered}")
         steps = login(security.mechanism, security.user, security.password, SystemRng().random_bytes(24))
         token = next(steps)
         while True:
-            given = await self._exchange(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
-            if int(given.error_code):
-                raise _login_failed(f"{self.address}: {given.error_message or 'wrong user or password'}")
+            authenticated = await self._exchange(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
+            if int(authenticated.error_code):
+                raise _login_failed(f"{self.address}: {authenticated.error_message or 'wrong user or password'}")
             try:
-                token = steps.send(bytes(given.auth_bytes))
+                token = steps.send(bytes(authenticated.auth_bytes))
             except StopIteration:
                 return
 
@@ -139,12 +139,12 @@ class Link:
             (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
             if not 0 <= size <= _FRAME_BYTES_MAX:
                 raise FormatError(f"an answer of {size} bytes")
-            answer = await reader.readexactly(size)
+            response = await reader.readexactly(size)
             is_whole = True
         finally:
             if not is_whole:
                 self._drop()  # what comes next would be taken for the answer of another request
-        return decode_response(answer, response_type, correlation_id=self._number)
+        return decode_response(response, response_type, correlation_id=self._number)
 
     def _drop(self) -> None:
         if self._streams is not None:
