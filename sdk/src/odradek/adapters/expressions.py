@@ -173,19 +173,19 @@ def _parent(path: Path, item: Item) -> dict[str, Value]:
 
 
 def _value_at(path: Path, item: Item) -> Value:
-    found: Any = item
+    current: Any = item
     for step in path:
-        if not isinstance(found, dict) or step not in found:
+        if not isinstance(current, dict) or step not in current:
             raise StoreRejected(f"cannot copy {shown(path)}: it does not exist")
-        found = found[step]
-    return cast(Value, found)
+        current = current[step]
+    return cast(Value, current)
 
 
 def _list_at(path: Path, parent: dict[str, Value]) -> list[Value]:
-    found = parent.get(path[-1])
-    if not isinstance(found, list):
+    elements = parent.get(path[-1])
+    if not isinstance(elements, list):
         raise StoreRejected(f"there is no list at {shown(path)}")
-    return found
+    return elements
 
 
 def copied(value: T) -> T:
@@ -194,9 +194,9 @@ def copied(value: T) -> T:
 
 
 def _copied(value: Any) -> Any:
-    kind = type(value)
-    if kind is dict or kind is KeptItem:
-        return {name: _copied(each) for name, each in value.items()}
-    if kind is list:
-        return [_copied(each) for each in value]
+    value_type = type(value)
+    if value_type is dict or value_type is KeptItem:
+        return {name: _copied(element) for name, element in value.items()}
+    if value_type is list:
+        return [_copied(element) for element in value]
     return value

@@ -31,7 +31,7 @@ class RejectionsTold:
         return None
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(error, StoreRejected):
             self._meter.add(self._operation, Usage(rejected_requests=1))

@@ -23,10 +23,10 @@ class StoreClock:
         self._seen: tuple[int, float] | None = None  # the store's time, ms, and the monotonic clock then
 
     def now_ms(self) -> int:
-        own_ms, seen = self._clock.now_ms(), self._seen
-        if seen is None:
+        own_ms, last_seen = self._clock.now_ms(), self._seen
+        if last_seen is None:
             return own_ms
-        store_ms = seen[0] + int((self._clock.monotonic() - seen[1]) * 1000)
+        store_ms = last_seen[0] + int((self._clock.monotonic() - last_seen[1]) * 1000)
         return own_ms if abs(own_ms - store_ms) < TRUSTED_APART_MS else store_ms
 
     def monotonic(self) -> float:

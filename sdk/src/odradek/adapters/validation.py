@@ -121,16 +121,16 @@ def _check_text(operation: Operation) -> None:
         )
 
 
-def _check_expression(kind: str, text: str, operators: int) -> None:
+def _check_expression(expression_name: str, text: str, operators: int) -> None:
     if len(text) > TABLE_EXPRESSION_BYTES_MAX:
         raise StoreRejected(
-            f"an expression may have at most {TABLE_EXPRESSION_BYTES_MAX} bytes, this {kind} has {len(text)}: "
-            f"{text:.99} ..."
+            f"an expression may have at most {TABLE_EXPRESSION_BYTES_MAX} bytes, this {expression_name} has "
+            f"{len(text)}: {text:.99} ..."
         )
     if operators > TABLE_EXPRESSION_OPERATORS_MAX:
         raise StoreRejected(
-            f"an expression may have at most {TABLE_EXPRESSION_OPERATORS_MAX} operators, this {kind} has {operators}: "
-            f"{text:.99} ..."
+            f"an expression may have at most {TABLE_EXPRESSION_OPERATORS_MAX} operators, this {expression_name} has "
+            f"{operators}: {text:.99} ..."
         )
 
 
@@ -187,24 +187,26 @@ def check_query(pk: str, sk_from: str, sk_to: str | None, limit: int | None) -> 
 
 def checked(value: Any, path: Path, depth: int = 1) -> Any:
     """Return the value. Raises ValueError if it or a part of it cannot be stored, StoreRejected beyond a limit."""
-    kind = type(value)
-    if kind is str:
+    value_type = type(value)
+    if value_type is str:
         _encoded(value)
-    elif kind is int:
+    elif value_type is int:
         if not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
             raise StoreRejected(f"{shown(path)}: a number may have at most {TABLE_NUMBER_DIGITS_MAX} digits")
-    elif kind is list or kind is dict:
+    elif value_type is list or value_type is dict:
         if depth >= TABLE_NESTING_MAX:
             raise StoreRejected(f"{shown(path)}: lists and maps may be nested at most {TABLE_NESTING_MAX} deep")
-        if kind is list:
-            for each in value:
-                checked(each, path, depth + 1)
+        if value_type is list:
+            for element in value:
+                checked(element, path, depth + 1)
         else:
-            for name, each in value.items():
+            for name, element in value.items():
                 _check_name(name)
-                checked(each, (*path, name), depth + 1)
-    elif kind is not bytes and kind is not bool:
-        raise ValueError(f"{shown(path)}: a table stores str, int, bytes, bool, list and dict, not {kind.__name__}")
+                checked(element, (*path, name), depth + 1)
+    elif value_type is not bytes and value_type is not bool:
+        raise ValueError(
+            f"{shown(path)}: a table stores str, int, bytes, bool, list and dict, not {value_type.__name__}"
+        )
     return value
 
 
@@ -236,12 +238,12 @@ def _check_condition(condition: Condition) -> int:
 
 def _check_value(value: Any, path: Path, depth: int) -> int:
     """Return `_beyond` of the value. Raises as `checked`."""
-    kind = type(value)
-    if kind is int:
+    value_type = type(value)
+    if value_type is int:
         if not -_NUMBER_LIMIT < value < _NUMBER_LIMIT:
             raise StoreRejected(f"{shown(path)}: a number may have at most {TABLE_NUMBER_DIGITS_MAX} digits")
         return 0
-    if kind is bytes:
+    if value_type is bytes:
         return TABLE_EXPRESSION_BYTES_MAX if len(value) > _LONG_BYTES else 0
     checked(value, path, depth)
     return _beyond(value)

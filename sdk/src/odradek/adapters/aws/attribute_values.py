@@ -18,44 +18,44 @@ AttributeValue = dict[str, Any]
 
 def to_attribute(value: Value | Item) -> AttributeValue:
     """Convert a value to an attribute value."""
-    kind = type(value)
-    if kind is bytes:
+    value_type = type(value)
+    if value_type is bytes:
         return {"B": value}
-    if kind is str:
+    if value_type is str:
         return {"S": value}
-    if kind is int:
+    if value_type is int:
         return {"N": str(value)}
-    if kind is bool:
+    if value_type is bool:
         return {"BOOL": value}
     if isinstance(value, list):
-        return {"L": [to_attribute(each) for each in value]}
+        return {"L": [to_attribute(element) for element in value]}
     if isinstance(value, dict):
-        return {"M": {name: to_attribute(each) for name, each in value.items()}}
-    raise ValueError(f"a table cannot store a {kind.__name__}")
+        return {"M": {name: to_attribute(element) for name, element in value.items()}}
+    raise ValueError(f"a table cannot store a {value_type.__name__}")
 
 
 def from_attribute(attribute: AttributeValue) -> Any:
     """Convert an attribute value to a value."""
-    ((kind, value),) = attribute.items()
-    if kind == "N":
+    ((type_code, value),) = attribute.items()
+    if type_code == "N":
         return int(value)
-    if kind == "L":
-        return [from_attribute(each) for each in value]
-    if kind == "M":
-        return {name: from_attribute(each) for name, each in value.items()}
-    if kind in ("S", "B", "BOOL"):
+    if type_code == "L":
+        return [from_attribute(element) for element in value]
+    if type_code == "M":
+        return {name: from_attribute(element) for name, element in value.items()}
+    if type_code in ("S", "B", "BOOL"):
         return value
-    raise ValueError(f"an attribute of DynamoDB's type {kind} was not written by Odradek")
+    raise ValueError(f"an attribute of DynamoDB's type {type_code} was not written by Odradek")
 
 
 def to_parameters(expressions: Expressions) -> dict[str, Any]:
     """Return the request parameters with the values of the expressions' placeholders."""
     parameters: dict[str, Any] = {}
     if expressions.names:
-        parameters["ExpressionAttributeNames"] = {each: name for name, each in expressions.names.items()}
+        parameters["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in expressions.names.items()}
     if expressions.values:
         parameters["ExpressionAttributeValues"] = {
-            each: to_attribute(value) for each, value in expressions.values.items()
+            placeholder: to_attribute(value) for placeholder, value in expressions.values.items()
         }
     return parameters
 

@@ -118,23 +118,23 @@ class Functions:
 
 def running_jobs(glue: Any, prefix: str) -> list[str]:
     """The Glue jobs of a deployment that run, as `name run-id`."""
-    found = []
+    running = []
     for page in glue.get_paginator("get_jobs").paginate():
         for job in page["Jobs"]:
             if not job["Name"].startswith(f"{prefix}-"):
                 continue
             runs = glue.get_job_runs(JobName=job["Name"], MaxResults=5)["JobRuns"]
-            found += [
+            running += [
                 f"{job['Name']} {run['Id']}"
                 for run in runs
                 if run["JobRunState"] in ("STARTING", "RUNNING", "STOPPING", "WAITING")
             ]
-    return found
+    return running
 
 
 def running_gateways(ecs: Any, prefix: str) -> list[str]:
     """The services of a deployment's gateways that have tasks, as `cluster service`."""
-    found = []
+    running = []
     for page in ecs.get_paginator("list_clusters").paginate():
         for cluster in page["clusterArns"]:
             if not cluster.rpartition("/")[2].startswith(f"{prefix}-gateway-"):
@@ -143,9 +143,9 @@ def running_gateways(ecs: Any, prefix: str) -> list[str]:
                 if not services["serviceArns"]:
                     continue
                 described = ecs.describe_services(cluster=cluster, services=services["serviceArns"])["services"]
-                found += [
-                    f"{cluster} {each['serviceName']}"
-                    for each in described
-                    if each["desiredCount"] or each["runningCount"]
+                running += [
+                    f"{cluster} {service['serviceName']}"
+                    for service in described
+                    if service["desiredCount"] or service["runningCount"]
                 ]
-    return found
+    return running

@@ -57,31 +57,31 @@ class GlueJobRuns:
 
     def jobs(self) -> list[Job]:
         pages = self._pages(self._glue, "get_jobs", "Jobs")
-        found = [_job(each) for each in pages if str(each["Name"]).startswith(self.prefix)]
-        return sorted(found, key=lambda each: each.name)
+        jobs = [_job(document) for document in pages if str(document["Name"]).startswith(self.prefix)]
+        return sorted(jobs, key=lambda job: job.name)
 
     def runs(self, job: str, limit: int = RUNS_MAX) -> list[JobRun]:
         self._check(job)
-        found: list[JobRun] = []
+        runs: list[JobRun] = []
         token: dict[str, str] = {}
-        while len(found) < limit:
-            size = min(limit - len(found), RUNS_MAX)
-            answer = _called(self._glue.get_job_runs, JobName=job, MaxResults=size, **token)
-            found += [_run(each) for each in answer["JobRuns"]]
-            if not answer.get("NextToken"):
+        while len(runs) < limit:
+            size = min(limit - len(runs), RUNS_MAX)
+            response = _called(self._glue.get_job_runs, JobName=job, MaxResults=size, **token)
+            runs += [_run(document) for document in response["JobRuns"]]
+            if not response.get("NextToken"):
                 break
-            token = {"NextToken": answer["NextToken"]}
-        return sorted(found, key=lambda each: -each.started_ms)[:limit]
+            token = {"NextToken": response["NextToken"]}
+        return sorted(runs, key=lambda run: -run.started_ms)[:limit]
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
         self._check(job)
-        given = {f"--{name.removeprefix('--')}": value for name, value in arguments.items()}
-        return str(_called(self._glue.start_job_run, JobName=job, Arguments=given)["JobRunId"])
+        job_arguments = {f"--{name.removeprefix('--')}": value for name, value in arguments.items()}
+        return str(_called(self._glue.start_job_run, JobName=job, Arguments=job_arguments)["JobRunId"])
 
     def stop(self, job: str, run_id: str) -> None:
         self._check(job)
-        answer = _called(self._glue.batch_stop_job_run, JobName=job, JobRunIds=[run_id])
-        for error in answer.get("Errors", ()):
+        response = _called(self._glue.batch_stop_job_run, JobName=job, JobRunIds=[run_id])
+        for error in response.get("Errors", ()):
             detail = error.get("ErrorDetail", {})
             code, message = str(detail.get("ErrorCode", "")), str(detail.get("ErrorMessage", "it cannot be stopped"))
             if code in (*_MISSING, *_DENIED):
@@ -99,11 +99,11 @@ class GlueJobRuns:
             Dimensions=[by_job],
             RecentlyActive="PT3H",
         )
-        queries = sorted({_query(each["Dimensions"]) for each in listed})[:_QUERIES_MAX]
+        queries = sorted({_query(metric["Dimensions"]) for metric in listed})[:_QUERIES_MAX]
         wanted = [(query, field) for query in queries for field in _SERIES]
         if not wanted:
             return []
-        asked = [
+        metric_queries = [
             {
                 "Id": f"m{number}",
                 "MetricStat": {
@@ -120,16 +120,19 @@ class GlueJobRuns:
         ]
         now = datetime.fromtimestamp(now_ms / 1000, UTC)
         series: dict[tuple[str, str], list[tuple[int, float]]] = {}
-        for each in self._pages(
+        for metric_result in self._pages(
             self._cloudwatch,
             "get_metric_data",
             "MetricDataResults",
-            MetricDataQueries=asked,
+            MetricDataQueries=metric_queries,
             StartTime=now - _SEEN,
             EndTime=now + timedelta(seconds=_PERIOD_S),
         ):
-            points = [(_ms(at), float(value)) for at, value in zip(each["Timestamps"], each["Values"], strict=True)]
-            series.setdefault(wanted[int(each["Id"][1:])], []).extend(points)
+            points = [
+                (_ms(at), float(value))
+                for at, value in zip(metric_result["Timestamps"], metric_result["Values"], strict=True)
+            ]
+            series.setdefault(wanted[int(metric_result["Id"][1:])], []).extend(points)
         return [
             _metrics(job, query, {field: sorted(series.get((query, field), ())) for field in _SERIES})
             for query in queries
@@ -144,10 +147,12 @@ class GlueJobRuns:
 
     def _pages(self, client: Any, call: str, field: str, **parameters: Any) -> list[dict[str, Any]]:
         def all_pages() -> list[dict[str, Any]]:
-            return [each for page in client.get_paginator(call).paginate(**parameters) for each in page.get(field, ())]
+            return [
+                entry for page in client.get_paginator(call).paginate(**parameters) for entry in page.get(field, ())
+            ]
 
-        found: list[dict[str, Any]] = _called(all_pages)
-        return found
+        entries: list[dict[str, Any]] = _called(all_pages)
+        return entries
 
 
 def _called(call: Callable[..., Any], **parameters: Any) -> Any:
@@ -207,8 +212,8 @@ def _dpu_hours(document: Mapping[str, Any]) -> float | None:
         return float(document["DPUSeconds"]) / 3600
     capacity = document.get("MaxCapacity")
     if capacity is None:
-        each = _DPU_OF.get(str(document.get("WorkerType", "")))
-        capacity = None if each is None else each * int(document.get("NumberOfWorkers") or 0)
+        dpus = _DPU_OF.get(str(document.get("WorkerType", "")))
+        capacity = None if dpus is None else dpus * int(document.get("NumberOfWorkers") or 0)
     return None if capacity is None else float(capacity) * int(document.get("ExecutionTime") or 0) / 3600
 
 
@@ -217,7 +222,7 @@ def _plain(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _query(dimensions: list[dict[str, str]]) -> str:
-    return next((each["Value"] for each in dimensions if each["Name"] == "Query"), "")
+    return next((dimension["Value"] for dimension in dimensions if dimension["Name"] == "Query"), "")
 
 
 def _metrics(job: str, query: str, series: Mapping[str, list[tuple[int, float]]]) -> QueryMetrics:

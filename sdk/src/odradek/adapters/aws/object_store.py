@@ -97,30 +97,34 @@ class S3ObjectStore:
         check_object_key(key)
         self._meter.add("HeadObject", Usage(object_get_requests=1))
         try:
-            answer = await self._calls.read(self._client.head_object, Bucket=self.bucket, Key=self._prefix + key)
+            response = await self._calls.read(self._client.head_object, Bucket=self.bucket, Key=self._prefix + key)
         except Refused:
             return None
-        return ObjectInfo(key, answer["ContentLength"], ms_of(answer["LastModified"]))
+        return ObjectInfo(key, response["ContentLength"], ms_of(response["LastModified"]))
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)
         check_limit(limit)
-        found: list[ObjectInfo] = []
+        infos: list[ObjectInfo] = []
         parameters: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix + prefix}
         if start_after:
             parameters["StartAfter"] = self._prefix + start_after
-        while limit is None or len(found) < limit:
-            parameters["MaxKeys"] = PAGE_KEYS_MAX if limit is None else min(PAGE_KEYS_MAX, limit - len(found))
-            answer = await self._calls.read(self._client.list_objects_v2, **parameters)
+        while limit is None or len(infos) < limit:
+            parameters["MaxKeys"] = PAGE_KEYS_MAX if limit is None else min(PAGE_KEYS_MAX, limit - len(infos))
+            response = await self._calls.read(self._client.list_objects_v2, **parameters)
             self._meter.add("ListObjectsV2", Usage(object_put_requests=1))
-            found += (
-                ObjectInfo(each["Key"].removeprefix(self._prefix), each["Size"], ms_of(each["LastModified"]))
-                for each in answer.get("Contents", ())
+            infos += (
+                ObjectInfo(
+                    listed_object["Key"].removeprefix(self._prefix),
+                    listed_object["Size"],
+                    ms_of(listed_object["LastModified"]),
+                )
+                for listed_object in response.get("Contents", ())
             )
-            if not answer["IsTruncated"]:
+            if not response["IsTruncated"]:
                 break
-            parameters["ContinuationToken"] = answer["NextContinuationToken"]
-        return found
+            parameters["ContinuationToken"] = response["NextContinuationToken"]
+        return infos
 
     async def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -128,17 +132,17 @@ class S3ObjectStore:
         for at in range(0, len(keys), PAGE_KEYS_MAX):
             objects = [{"Key": self._prefix + key} for key in keys[at : at + PAGE_KEYS_MAX]]
             self._meter.add("DeleteObjects", Usage(object_delete_requests=1))
-            answer = await self._calls.write(
+            response = await self._calls.write(
                 self._client.delete_objects, Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
             )
-            for failed in answer.get("Errors", ()):
+            for failed in response.get("Errors", ()):
                 raise StoreUnavailable(f"{failed.get('Key')} was not deleted: {failed.get('Code')}")
 
     async def _get(self, key: str, **parameters: str) -> bytes:
         content = b""
         try:
-            answer = await self._calls.read(self._read, Bucket=self.bucket, Key=self._prefix + key, **parameters)
-            content = bytes(answer["Content"])
+            response = await self._calls.read(self._read, Bucket=self.bucket, Key=self._prefix + key, **parameters)
+            content = bytes(response["Content"])
         except Refused as refused:
             if refused.code == "InvalidRange":
                 return b""
@@ -149,8 +153,8 @@ class S3ObjectStore:
 
     def _read(self, **parameters: str) -> dict[str, Any]:
         """Call GetObject and read its body in the same thread, so that a truncated body is retried as a whole."""
-        answer = self._client.get_object(**parameters)
-        return {"Content": answer["Body"].read()}
+        response = self._client.get_object(**parameters)
+        return {"Content": response["Body"].read()}
 
 
 def ms_of(time: Any) -> int:

@@ -63,10 +63,10 @@ class AwsServices:
         self._meter.add("Invoke", Usage(function_requests=1))
 
         def call() -> tuple[bytes, bool]:
-            answer = self._client("lambda", timeout_s).invoke(
+            response = self._client("lambda", timeout_s).invoke(
                 FunctionName=function_arn, InvocationType="RequestResponse", Payload=payload
             )
-            return answer["Payload"].read(), "FunctionError" in answer
+            return response["Payload"].read(), "FunctionError" in response
 
         body, has_failed = await self._run("lambda invoke", call)
         if has_failed:
@@ -124,6 +124,6 @@ def _what_it_raised(body: bytes) -> str:
     except (ValueError, RecursionError):
         document = None
     if isinstance(document, dict) and isinstance(document.get("errorMessage"), str):
-        kind = document.get("errorType")
-        text = f"{kind}: {document['errorMessage']}" if isinstance(kind, str) else document["errorMessage"]
+        error_type = document.get("errorType")
+        text = f"{error_type}: {document['errorMessage']}" if isinstance(error_type, str) else document["errorMessage"]
     return text[:_ERROR_CHARACTERS]

@@ -133,14 +133,14 @@ def bring_back(s3: Any, bucket: str, to: datetime) -> int:
     for prefix in PREFIXES:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix):
             markers = [
-                {"Key": each["Key"], "VersionId": each["VersionId"]}
-                for each in page.get("DeleteMarkers", ())
-                if each["IsLatest"] and each["LastModified"] >= to
+                {"Key": marker["Key"], "VersionId": marker["VersionId"]}
+                for marker in page.get("DeleteMarkers", ())
+                if marker["IsLatest"] and marker["LastModified"] >= to
             ]
             if not markers:
                 continue
-            answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": markers, "Quiet": True})
-            for error in answer.get("Errors", ()):
+            response = s3.delete_objects(Bucket=bucket, Delete={"Objects": markers, "Quiet": True})
+            for error in response.get("Errors", ()):
                 raise StoreUnavailable(f"{error['Key']} cannot be brought back: {error.get('Code')}")
             count += len(markers)
     return count
@@ -157,8 +157,8 @@ def make_equal(dynamodb: Any, table_name: str, restored: str, *, sleep: Sleep) -
     """
     changes = TableChanges()
     for page in _scan(dynamodb, restored, sleep):
-        there = _get(dynamodb, table_name, [_key(item) for item in page], sleep)
-        different = [item for item in page if _differs(there.get(_identity(item)), item)]
+        current_items = _get(dynamodb, table_name, [_key(item) for item in page], sleep)
+        different = [item for item in page if _differs(current_items.get(_identity(item)), item)]
         _write(dynamodb, table_name, [{"PutRequest": {"Item": item}} for item in different], sleep)
         changes.put += len(different)
     for page in _scan(dynamodb, table_name, sleep, ProjectionExpression="pk, sk"):
@@ -189,10 +189,10 @@ def renew_served_tables(dynamodb: Any, catalog_table: str, *, now_ms: int) -> in
     return count
 
 
-def _differs(there: Item | None, wanted: Item) -> bool:
-    if there is not None and _is_counter(wanted):
-        return int(there["next"]["N"]) < int(wanted["next"]["N"])
-    return there != wanted
+def _differs(current: Item | None, wanted: Item) -> bool:
+    if current is not None and _is_counter(wanted):
+        return int(current["next"]["N"]) < int(wanted["next"]["N"])
+    return current != wanted
 
 
 def _is_counter(item: Mapping[str, Any]) -> bool:
@@ -209,35 +209,35 @@ def _identity(item: Mapping[str, Any]) -> tuple[str, str]:
 
 def _scan(dynamodb: Any, table_name: str, sleep: Sleep, **parameters: Any) -> Iterator[list[Item]]:
     """The items of a table, in lists of what one BatchGetItem takes."""
-    asked = {"TableName": table_name, "ConsistentRead": True, **parameters}
+    scan_parameters = {"TableName": table_name, "ConsistentRead": True, **parameters}
     while True:
-        page = _patiently(dynamodb.scan, table_name, sleep, **asked)
+        page = _patiently(dynamodb.scan, table_name, sleep, **scan_parameters)
         items = page["Items"]
         for start in range(0, len(items), _GET_ITEMS):
             yield items[start : start + _GET_ITEMS]
         if "LastEvaluatedKey" not in page:
             return
-        asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        scan_parameters["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _get(
     dynamodb: Any, table_name: str, keys: Sequence[Item], sleep: Sleep, **parameters: Any
 ) -> dict[tuple[str, str], Item]:
     """The items with these keys, by their key."""
-    found: dict[tuple[str, str], Item] = {}
+    items_by_key: dict[tuple[str, str], Item] = {}
     left: Sequence[Item] = keys
     attempt = 0
     while left and attempt < _ATTEMPTS:
-        asked = {table_name: {"Keys": list(left), "ConsistentRead": True, **parameters}}
-        answer = _patiently(dynamodb.batch_get_item, table_name, sleep, RequestItems=asked)
-        some = answer["Responses"].get(table_name, ())
-        found |= {_identity(item): item for item in some}
-        left = answer.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
+        requested = {table_name: {"Keys": list(left), "ConsistentRead": True, **parameters}}
+        response = _patiently(dynamodb.batch_get_item, table_name, sleep, RequestItems=requested)
+        some = response["Responses"].get(table_name, ())
+        items_by_key |= {_identity(item): item for item in some}
+        left = response.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
         if left and not some:  # throttled; with some of them, the answer had no room for more than 16 MB
             _pause(attempt, sleep)
             attempt += 1
     if not left:
-        return found
+        return items_by_key
     raise _given_up(table_name)
 
 
@@ -245,8 +245,8 @@ def _write(dynamodb: Any, table_name: str, requests: Sequence[Item], sleep: Slee
     for start in range(0, len(requests), _WRITE_ITEMS):
         left: Sequence[Item] = requests[start : start + _WRITE_ITEMS]
         for attempt in range(_ATTEMPTS):
-            answer = _patiently(dynamodb.batch_write_item, table_name, sleep, RequestItems={table_name: list(left)})
-            left = answer.get("UnprocessedItems", {}).get(table_name, ())
+            response = _patiently(dynamodb.batch_write_item, table_name, sleep, RequestItems={table_name: list(left)})
+            left = response.get("UnprocessedItems", {}).get(table_name, ())
             if not left:
                 break
             _pause(attempt, sleep)

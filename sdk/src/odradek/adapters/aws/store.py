@@ -80,7 +80,7 @@ class AwsStore:
             "groups": self.groups.table_name,
             "catalog": self.catalog.table_name,
         }
-        addressed = [(names[each.table], each.operation) for each in operations]
+        addressed = [(names[operation.table], operation.operation) for operation in operations]
         await transact(self._dynamodb, self._calls, self._meter, addressed)
 
     async def aclose(self) -> None:
@@ -93,7 +93,7 @@ class AwsStore:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
 

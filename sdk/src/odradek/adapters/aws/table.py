@@ -42,27 +42,27 @@ class DynamoTable:
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
         with RejectionsTold(self._meter, "GetItem", key):
             check_key(key)
-            answer = await self._calls.read(
+            response = await self._calls.read(
                 self._client.get_item,
                 TableName=self.table_name,
                 Key=to_key(key),
                 ConsistentRead=consistent,
                 ReturnConsumedCapacity="TOTAL",
             )
-        self._count_read("GetItem", answer)
-        return from_item(answer["Item"])[1] if "Item" in answer else None
+        self._count_read("GetItem", response)
+        return from_item(response["Item"])[1] if "Item" in response else None
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         unique = list(dict.fromkeys(keys))
         step = capacity.BATCH_GET_KEYS_MAX
         chunks = [unique[at : at + step] for at in range(0, len(unique), step)]
-        found: dict[Key, Item] = {}
+        items_by_key: dict[Key, Item] = {}
         with RejectionsTold(self._meter, "BatchGetItem", keys):
             for key in keys:
                 check_key(key)
             for part in await asyncio.gather(*(self._get_chunk(chunk, consistent) for chunk in chunks)):
-                found |= part
-        return [found.get(key) for key in keys]
+                items_by_key |= part
+        return [items_by_key.get(key) for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
         return await transact_get(self._client, self._calls, self._meter, self.table_name, keys)
@@ -93,15 +93,15 @@ class DynamoTable:
                 # One more, for the row at the upper bound that BETWEEN includes.
                 parameters["Limit"] = limit - len(rows) + 1
             with RejectionsTold(self._meter, "Query", pk):
-                answer = await self._calls.read(self._client.query, **parameters)
-            self._count_read("Query", answer)
-            page = (Row(*from_item(attributes)) for attributes in answer["Items"])
+                response = await self._calls.read(self._client.query, **parameters)
+            self._count_read("Query", response)
+            page = (Row(*from_item(attributes)) for attributes in response["Items"])
             rows += (row for row in page if row.key.sk != sk_to)
             if limit is not None and len(rows) >= limit:
                 return rows[:limit]
-            if "LastEvaluatedKey" not in answer:
+            if "LastEvaluatedKey" not in response:
                 return rows
-            parameters["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            parameters["ExclusiveStartKey"] = response["LastEvaluatedKey"]
 
     async def update(self, update: Update) -> Item:
         with RejectionsTold(self._meter, "UpdateItem", update.key):
@@ -112,8 +112,8 @@ class DynamoTable:
                 "UpdateExpression": expressions.update(update.actions),
                 "ReturnValues": "ALL_NEW",
             }
-            answer = await self._write("UpdateItem", update.key, parameters, update.condition, expressions)
-        return from_item(answer["Attributes"])[1]
+            response = await self._write("UpdateItem", update.key, parameters, update.condition, expressions)
+        return from_item(response["Attributes"])[1]
 
     async def put(self, put: Put) -> None:
         with RejectionsTold(self._meter, "PutItem", put.key):
@@ -127,7 +127,9 @@ class DynamoTable:
             await self._write("DeleteItem", delete.key, {"Key": to_key(delete.key)}, delete.condition, Expressions())
 
     async def transact(self, operations: Sequence[Operation]) -> None:
-        await transact(self._client, self._calls, self._meter, [(self.table_name, each) for each in operations])
+        await transact(
+            self._client, self._calls, self._meter, [(self.table_name, operation) for operation in operations]
+        )
 
     async def _write(
         self,
@@ -146,7 +148,7 @@ class DynamoTable:
             "DeleteItem": self._client.delete_item,
         }[operation]
         try:
-            answer = await self._calls.write(
+            response = await self._calls.write(
                 call,
                 TableName=self.table_name,
                 ReturnConsumedCapacity="TOTAL",
@@ -159,35 +161,35 @@ class DynamoTable:
             size = 0 if current is None else item_size(key[0], key[1], current)
             self._meter.add(operation, capacity.write_usage(size))
             raise ConditionFailed(current) from refused
-        units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+        units = response.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
         self._meter.add(operation, Usage(table_write_units=units, table_requests=1))
-        return answer
+        return response
 
     async def _get_chunk(self, keys: Sequence[Key], consistent: bool) -> dict[Key, Item]:
-        found: dict[Key, Item] = {}
+        items_by_key: dict[Key, Item] = {}
         request = {"Keys": [to_key(key) for key in keys], "ConsistentRead": consistent}
         attempt = 0
         while True:
-            answer = await self._calls.read(
+            response = await self._calls.read(
                 self._client.batch_get_item,
                 RequestItems={self.table_name: request},
                 ReturnConsumedCapacity="TOTAL",
             )
-            units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
+            units = sum(consumed["CapacityUnits"] for consumed in response.get("ConsumedCapacity", ()))
             self._meter.add("BatchGetItem", Usage(table_read_units=units, table_requests=1))
-            items = answer["Responses"].get(self.table_name, ())
-            found |= dict(map(from_item, items))
+            items = response["Responses"].get(self.table_name, ())
+            items_by_key |= dict(map(from_item, items))
             # Keys beyond 16 MB or the table's throughput come back as unprocessed.
-            request = answer.get("UnprocessedKeys", {}).get(self.table_name)
+            request = response.get("UnprocessedKeys", {}).get(self.table_name)
             if not request:
-                return found
+                return items_by_key
             attempt = 0 if items else attempt + 1
             if attempt == READ_ATTEMPTS_MAX:
                 raise StoreUnavailable(f"{self.table_name}: throttled")
             await BACKOFF.pause(attempt)
 
-    def _count_read(self, operation: str, answer: dict[str, Any]) -> None:
-        units = answer.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
+    def _count_read(self, operation: str, response: dict[str, Any]) -> None:
+        units = response.get("ConsumedCapacity", {}).get("CapacityUnits", 0.0)
         self._meter.add(operation, Usage(table_read_units=units, table_requests=1))
 
 

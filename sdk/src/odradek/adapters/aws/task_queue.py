@@ -39,7 +39,7 @@ class SqsTaskQueue:
             raise StoreRejected(f"the messages of a call may have at most {QUEUE_BATCH_BYTES_MAX} bytes, not {size}")
         self._meter.add("SendMessageBatch", Usage(queue_requests=1))
         try:
-            answer = await self._calls.write(
+            response = await self._calls.write(
                 self._client.send_message_batch,
                 QueueUrl=self._queue_url,
                 Entries=[
@@ -49,21 +49,21 @@ class SqsTaskQueue:
             )
         except Refused as refused:
             raise StoreUnavailable(str(refused)) from refused
-        failed = answer.get("Failed", ())
-        if faulty := [each for each in failed if each.get("SenderFault")]:
+        failed = response.get("Failed", ())
+        if faulty := [failure for failure in failed if failure.get("SenderFault")]:
             raise StoreRejected(f"SQS refused a message: {faulty[0].get('Code')} {faulty[0].get('Message', '')}")
-        return [messages[int(each["Id"])] for each in failed]
+        return [messages[int(failure["Id"])] for failure in failed]
 
     async def waiting(self) -> int:
         self._meter.add("GetQueueAttributes", Usage(queue_requests=1))
         name = "ApproximateNumberOfMessages"
         try:
-            answer = await self._calls.read(
+            response = await self._calls.read(
                 self._client.get_queue_attributes, QueueUrl=self._queue_url, AttributeNames=[name]
             )
         except Refused as refused:
             raise StoreUnavailable(str(refused)) from refused
-        return int(answer["Attributes"][name])
+        return int(response["Attributes"][name])
 
 
 def open_queue(

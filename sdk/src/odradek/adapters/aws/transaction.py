@@ -27,7 +27,7 @@ async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[
     with RejectionsTold(meter, "TransactWriteItems", [operation.key for _, operation in addressed]):
         check_transaction(addressed)
         try:
-            answer = await calls.write(
+            response = await calls.write(
                 client.transact_write_items,
                 TransactItems=[_entry(table_name, operation) for table_name, operation in addressed],
                 ReturnConsumedCapacity="TOTAL",
@@ -36,7 +36,7 @@ async def transact(client: Any, calls: Calls, meter: Meter, addressed: Sequence[
             reasons = refused.response.get("CancellationReasons", [])
             _count_refused(meter, [operation for _, operation in addressed], reasons)
             raise _refusal(reasons, str(refused)) from refused
-    units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
+    units = sum(consumed["CapacityUnits"] for consumed in response.get("ConsumedCapacity", ()))
     meter.add("TransactWriteItems", Usage(table_write_units=units, table_requests=1))
 
 
@@ -56,10 +56,10 @@ async def transact_get(
             except Refused as refused:
                 raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
 
-        answer = await retried(attempt)
-    units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
+        response = await retried(attempt)
+    units = sum(consumed["CapacityUnits"] for consumed in response.get("ConsumedCapacity", ()))
     meter.add("TransactGetItems", Usage(table_read_units=units, table_requests=1))
-    return [from_item(each["Item"])[1] if each.get("Item") else None for each in answer["Responses"]]
+    return [from_item(entry["Item"])[1] if entry.get("Item") else None for entry in response["Responses"]]
 
 
 def _entry(table_name: str, operation: Operation) -> dict[str, Any]:
@@ -67,20 +67,20 @@ def _entry(table_name: str, operation: Operation) -> dict[str, Any]:
     body: dict[str, Any] = {"TableName": table_name, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
     match operation:
         case Update(key, actions):
-            kind = "Update"
+            action = "Update"
             body |= {"Key": to_key(key), "UpdateExpression": expressions.update(actions)}
         case Put(key, item):
-            kind = "Put"
+            action = "Put"
             body["Item"] = to_item(key, item)
         case Delete(key):
-            kind = "Delete"
+            action = "Delete"
             body["Key"] = to_key(key)
         case Check(key):
-            kind = "ConditionCheck"
+            action = "ConditionCheck"
             body["Key"] = to_key(key)
     if operation.condition is not None:
         body["ConditionExpression"] = expressions.condition(operation.condition)
-    return {kind: body | to_parameters(expressions)}
+    return {action: body | to_parameters(expressions)}
 
 
 def _refusal(reasons: Sequence[dict[str, Any]], message: str) -> Exception:

@@ -48,40 +48,40 @@ class DirectoryBucketStore(S3ObjectStore):
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)
         check_limit(limit)
-        found: list[ObjectInfo] = []
-        await self._collect(prefix[: prefix.rfind("/") + 1], prefix, start_after, limit, found)
-        return found
+        infos: list[ObjectInfo] = []
+        await self._collect(prefix[: prefix.rfind("/") + 1], prefix, start_after, limit, infos)
+        return infos
 
     async def _collect(
-        self, folder: str, prefix: str, start_after: str, limit: int | None, found: MutableSequence[ObjectInfo]
+        self, folder: str, prefix: str, start_after: str, limit: int | None, infos: MutableSequence[ObjectInfo]
     ) -> None:
         """Add the keys below the folder in order, up to the limit."""
         for name, info in sorted((await self._level(folder)).items()):
-            if limit is not None and len(found) >= limit:
+            if limit is not None and len(infos) >= limit:
                 return
             if info is not None:
                 if name.startswith(prefix) and name > start_after:
-                    found.append(info)
+                    infos.append(info)
             elif (name.startswith(prefix) or prefix.startswith(name)) and (
                 name > start_after or start_after.startswith(name)
             ):
-                await self._collect(name, prefix, start_after, limit, found)
+                await self._collect(name, prefix, start_after, limit, infos)
 
     async def _level(self, folder: str) -> dict[str, ObjectInfo | None]:
         """Return objects and folders (None) directly below a folder."""
         level: dict[str, ObjectInfo | None] = {}
         parameters: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self._prefix + folder, "Delimiter": "/"}
         while True:
-            answer = await self._calls.read(self._client.list_objects_v2, **parameters)
+            response = await self._calls.read(self._client.list_objects_v2, **parameters)
             self._meter.add("ListObjectsV2", Usage(object_put_requests=1))
-            for each in answer.get("CommonPrefixes", ()):
-                level[each["Prefix"].removeprefix(self._prefix)] = None
-            for each in answer.get("Contents", ()):
-                key = each["Key"].removeprefix(self._prefix)
-                level[key] = ObjectInfo(key, each["Size"], ms_of(each["LastModified"]))
-            if not answer["IsTruncated"]:
+            for common_prefix in response.get("CommonPrefixes", ()):
+                level[common_prefix["Prefix"].removeprefix(self._prefix)] = None
+            for listed_object in response.get("Contents", ()):
+                key = listed_object["Key"].removeprefix(self._prefix)
+                level[key] = ObjectInfo(key, listed_object["Size"], ms_of(listed_object["LastModified"]))
+            if not response["IsTruncated"]:
                 return level
-            parameters["ContinuationToken"] = answer["NextContinuationToken"]
+            parameters["ContinuationToken"] = response["NextContinuationToken"]
 
 
 class WalApart:
@@ -110,8 +110,8 @@ class WalApart:
         return await self._main.get_range(key, start, length)
 
     async def head(self, key: str) -> ObjectInfo | None:
-        found = await self._wal.head(key) if key.startswith(WAL_PREFIX) else None
-        return found or await self._main.head(key)
+        info = await self._wal.head(key) if key.startswith(WAL_PREFIX) else None
+        return info or await self._main.head(key)
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         main = await self._main.list(prefix, start_after=start_after, limit=limit)

@@ -100,10 +100,10 @@ def embedded_properties(data_dir: Path | str) -> dict[str, str]:
 
 def parse_properties(text: str) -> dict[str, str]:
     """Return the properties of `property=value,...`. Raises ValueError for other text."""
-    found = {}
+    properties = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not name.strip() or not equals:
             raise ValueError(part)
-        found[name.strip()] = value.strip()
-    return found
+        properties[name.strip()] = value.strip()
+    return properties

@@ -60,7 +60,7 @@ _KINDS: dict[str, IcebergType] = {
     "timestamp": TimestamptzType(),
     "timestamp_ntz": TimestampType(),
 }
-_NAMES = {kind: name for name, kind in _KINDS.items()}
+_NAMES = {column_type: name for name, column_type in _KINDS.items()}
 _HEADER = StructType(
     NestedField(10, "key", StringType(), required=True), NestedField(11, "value", BinaryType(), required=False)
 )
@@ -79,38 +79,40 @@ PARTITION_ID = 1  # of the first schema, whose ids a catalog gives in order of t
 def first_schema(columns: Sequence[tuple[str, Kind]]) -> Schema:
     """Return the schema of a new table; the catalog gives ids of its own."""
     ids = count(100)
-    typed = [NestedField(next(ids), name, iceberg_type(kind, ids), required=False) for name, kind in columns]
+    typed = [
+        NestedField(next(ids), name, iceberg_type(column_kind, ids), required=False) for name, column_kind in columns
+    ]
     return Schema(*RECORD, *typed)
 
 
-def iceberg_type(kind: Kind, ids: Iterator[int]) -> IcebergType:
+def iceberg_type(column_kind: Kind, ids: Iterator[int]) -> IcebergType:
     """Return the type of a typed column, with ids that only tell its parts from each other."""
-    if kind.name == "decimal":
-        return DecimalType(kind.precision, kind.scale)
-    if kind.name == "array":
-        return ListType(next(ids), iceberg_type(kind.inner[0], ids), element_required=False)
-    if kind.name == "map":
-        key, value = (iceberg_type(each, ids) for each in kind.inner)
+    if column_kind.name == "decimal":
+        return DecimalType(column_kind.precision, column_kind.scale)
+    if column_kind.name == "array":
+        return ListType(next(ids), iceberg_type(column_kind.inner[0], ids), element_required=False)
+    if column_kind.name == "map":
+        key, value = (iceberg_type(inner, ids) for inner in column_kind.inner)
         return MapType(next(ids), key, next(ids), value, value_required=False)
-    if kind.name == "struct":
-        fields = [(name, iceberg_type(each, ids)) for name, each in kind.fields.items()]
-        return StructType(*(NestedField(next(ids), name, each, required=False) for name, each in fields))
-    return _KINDS[kind.name]
+    if column_kind.name == "struct":
+        fields = [(name, iceberg_type(member, ids)) for name, member in column_kind.fields.items()]
+        return StructType(*(NestedField(next(ids), name, member_type, required=False) for name, member_type in fields))
+    return _KINDS[column_kind.name]
 
 
-def kind_of_iceberg(there: IcebergType) -> Kind:
+def kind_of_iceberg(column_type: IcebergType) -> Kind:
     """Return the kind of a type. Raises ValueError for one that typed columns do not have."""
-    if there in _NAMES:
-        return Kind(_NAMES[there])
-    if isinstance(there, DecimalType):
-        return kinds.decimal(there.precision, there.scale)
-    if isinstance(there, ListType):
-        return Kind("array", (kind_of_iceberg(there.element_type),))
-    if isinstance(there, MapType):
-        return Kind("map", (kind_of_iceberg(there.key_type), kind_of_iceberg(there.value_type)))
-    if isinstance(there, StructType):
-        return kinds.struct((each.name, kind_of_iceberg(each.field_type)) for each in there.fields)
-    raise ValueError(f"{there} is no type of a typed column")
+    if column_type in _NAMES:
+        return Kind(_NAMES[column_type])
+    if isinstance(column_type, DecimalType):
+        return kinds.decimal(column_type.precision, column_type.scale)
+    if isinstance(column_type, ListType):
+        return Kind("array", (kind_of_iceberg(column_type.element_type),))
+    if isinstance(column_type, MapType):
+        return Kind("map", (kind_of_iceberg(column_type.key_type), kind_of_iceberg(column_type.value_type)))
+    if isinstance(column_type, StructType):
+        return kinds.struct((field.name, kind_of_iceberg(field.field_type)) for field in column_type.fields)
+    raise ValueError(f"{column_type} is no type of a typed column")
 
 
 def mapping_of(schema: Schema) -> str:
@@ -122,47 +124,47 @@ def mapping_of(schema: Schema) -> str:
 
 def typed_columns(schema: pa.Schema) -> dict[str, Kind]:
     """Return the typed columns of a file. Raises KafkaError(INVALID_CONFIG) for types that a topic's file has not."""
-    record = {each.name for each in RECORD} | HIDDEN_IDS.keys()
+    record = {field.name for field in RECORD} | HIDDEN_IDS.keys()
     try:
-        return {each.name: kind_of_arrow(each.type) for each in schema if each.name not in record}
+        return {field.name: kind_of_arrow(field.type) for field in schema if field.name not in record}
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the file has a column that Iceberg has not: {error}") from error
 
 
 def kinds_in(table_schema: Schema) -> dict[str, Kind]:
     """Return the kinds of a table's columns, without those of the record and types that typed columns do not have."""
-    record = {each.name for each in RECORD}
-    found = {}
-    for each in table_schema.fields:
-        if each.name not in record:
+    record = {field.name for field in RECORD}
+    kinds_by_name = {}
+    for field in table_schema.fields:
+        if field.name not in record:
             with suppress(ValueError):
-                found[each.name] = kind_of_iceberg(each.field_type)
-    return found
+                kinds_by_name[field.name] = kind_of_iceberg(field.field_type)
+    return kinds_by_name
 
 
 def evolve(table: Table, transaction: Transaction, wanted: Mapping[str, Kind]) -> None:
     """Add and widen typed columns. Raises KafkaError(INVALID_CONFIG) for a change that Iceberg does not have."""
-    known = kinds_in(table.schema())
-    names = {each.name for each in table.schema().fields}
+    table_kinds = kinds_in(table.schema())
+    names = {field.name for field in table.schema().fields}
     changed = {}
-    for name, kind in wanted.items():
+    for name, column_kind in wanted.items():
         if name not in names:
-            changed[name] = kind
+            changed[name] = column_kind
             continue
-        both = joined(known[name], kind) if name in known else None
+        both = joined(table_kinds[name], column_kind) if name in table_kinds else None
         if both is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"the column {name} of the Iceberg table is {known.get(name)} and cannot become {kind}: give the field "
-                "of this type another name in odradek.table.schema, or drop the table",
+                f"the column {name} of the Iceberg table is {table_kinds.get(name)} and cannot become {column_kind}: "
+                "give the field of this type another name in odradek.table.schema, or drop the table",
             )
-        if both != known[name]:
+        if both != table_kinds[name]:
             changed[name] = both
     if not changed:
         return
     with transaction.update_schema() as update:
-        for name, kind in changed.items():
-            _change(update, (name,), known.get(name), kind)
+        for name, column_kind in changed.items():
+            _change(update, (name,), table_kinds.get(name), column_kind)
 
 
 def _change(update: UpdateSchema, path: tuple[str, ...], old: Kind | None, new: Kind) -> None:
@@ -172,8 +174,8 @@ def _change(update: UpdateSchema, path: tuple[str, ...], old: Kind | None, new: 
     if old is None:
         update.add_column(path, iceberg_type(new, count(1_000)))
     elif new.name == "struct":
-        for name, kind in new.fields.items():
-            _change(update, (*path, name), old.fields.get(name), kind)
+        for name, column_kind in new.fields.items():
+            _change(update, (*path, name), old.fields.get(name), column_kind)
     elif new.name in ("array", "map"):
         parts = ("element",) if new.name == "array" else ("key", "value")
         for part, before, after in zip(parts, old.inner, new.inner, strict=True):

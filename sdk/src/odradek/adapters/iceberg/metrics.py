@@ -67,26 +67,26 @@ def metrics_of(metadata: pq.FileMetaData, ids: Mapping[str, int], types: Mapping
         ids: the field of each leaf, by its path in the file; a leaf that is not there has no metrics.
         types: of the leaves that get bounds.
     """
-    found = Metrics(metadata.num_rows, {}, {}, {}, {}, {}, {}, [])
+    metrics = Metrics(metadata.num_rows, {}, {}, {}, {}, {}, {}, [])
     ranges: dict[str, tuple[Any, Any]] = {}
     unbounded: set[str] = set()
     uncounted: set[int] = set()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         first = group.column(0)
-        found.split_offsets.append(first.dictionary_page_offset or first.data_page_offset)
+        metrics.split_offsets.append(first.dictionary_page_offset or first.data_page_offset)
         for chunk in map(group.column, range(group.num_columns)):
             path, field = chunk.path_in_schema, ids.get(chunk.path_in_schema)
             if field is None:
                 continue
-            found.column_sizes[field] = found.column_sizes.get(field, 0) + chunk.total_compressed_size
-            found.value_counts[field] = found.value_counts.get(field, 0) + chunk.num_values
+            metrics.column_sizes[field] = metrics.column_sizes.get(field, 0) + chunk.total_compressed_size
+            metrics.value_counts[field] = metrics.value_counts.get(field, 0) + chunk.num_values
             statistics = chunk.statistics if chunk.is_stats_set else None
             if statistics is None or not statistics.has_null_count:
                 uncounted.add(field)
                 unbounded.add(path)
                 continue
-            found.null_value_counts[field] = found.null_value_counts.get(field, 0) + statistics.null_count
+            metrics.null_value_counts[field] = metrics.null_value_counts.get(field, 0) + statistics.null_count
             if statistics.has_min_max:
                 low, high = statistics.min_raw, statistics.max_raw
                 least, greatest = ranges.get(path, (low, high))
@@ -95,14 +95,14 @@ def metrics_of(metadata: pq.FileMetaData, ids: Mapping[str, int], types: Mapping
             elif statistics.null_count < chunk.num_values:
                 unbounded.add(path)
     for field in uncounted:
-        found.null_value_counts.pop(field, None)
+        metrics.null_value_counts.pop(field, None)
     for path, (least, greatest) in ranges.items():
         if path in types and path not in unbounded:
             lower, upper = lower_bound(types[path], least), upper_bound(types[path], greatest)
-            found.lower_bounds[ids[path]] = lower
+            metrics.lower_bounds[ids[path]] = lower
             if upper is not None:
-                found.upper_bounds[ids[path]] = upper
-    return found
+                metrics.upper_bounds[ids[path]] = upper
+    return metrics
 
 
 def _same(raw: Any) -> Any:
@@ -113,30 +113,30 @@ def _signed(raw: bytes) -> int:
     return int.from_bytes(raw, "big", signed=True)
 
 
-def lower_bound(kind: IcebergType, raw: Any) -> bytes:
+def lower_bound(column_type: IcebergType, raw: Any) -> bytes:
     """Return a bound that no value of a column is below; raw is Parquet's least value."""
-    if isinstance(kind, StringType):
+    if isinstance(column_type, StringType):
         return str(raw, "utf-8")[:_LENGTH].encode()
-    if isinstance(kind, BinaryType):
+    if isinstance(column_type, BinaryType):
         return bytes(raw[:_LENGTH])
-    return _exact(kind, raw)
+    return _exact(column_type, raw)
 
 
-def upper_bound(kind: IcebergType, raw: Any) -> bytes | None:
+def upper_bound(column_type: IcebergType, raw: Any) -> bytes | None:
     """Return a bound that no value of a column is above; None: none is short enough."""
-    if isinstance(kind, StringType):
+    if isinstance(column_type, StringType):
         text = str(raw, "utf-8")
         return raw if len(text) <= _LENGTH else _after_text(text[:_LENGTH])
-    if isinstance(kind, BinaryType):
+    if isinstance(column_type, BinaryType):
         return bytes(raw) if len(raw) <= _LENGTH else _after_bytes(bytes(raw[:_LENGTH]))
-    return _exact(kind, raw)
+    return _exact(column_type, raw)
 
 
-def _exact(kind: IcebergType, raw: Any) -> bytes:
-    if isinstance(kind, DecimalType):
+def _exact(column_type: IcebergType, raw: Any) -> bytes:
+    if isinstance(column_type, DecimalType):
         unscaled = _signed(raw)
         return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
-    return struct.pack(_FORMATS[type(kind)], raw)
+    return struct.pack(_FORMATS[type(column_type)], raw)
 
 
 def _after_text(text: str) -> bytes | None:

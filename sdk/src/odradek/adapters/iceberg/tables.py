@@ -156,12 +156,12 @@ class IcebergTables:
             transaction = table.transaction()
             table_columns.evolve(table, transaction, _wanted(change.columns or (), footers, table))
             types = table_columns.kinds_in(transaction.table_metadata.schema())
-            why = {each.path: _misfit(each, types) for each in footers}
-            fitting = [each for each in footers if not why[each.path]]
+            why = {footer.path: _misfit(footer, types) for footer in footers}
+            fitting = [footer for footer in footers if not why[footer.path]]
             mapping = table_columns.mapping_of(transaction.table_metadata.schema())
             if transaction.table_metadata.properties.get(NAME_MAPPING) != mapping:
                 transaction.set_properties({NAME_MAPPING: mapping})
-            self._snapshot(transaction, [_data_file(transaction, each) for each in fitting], handle, change)
+            self._snapshot(transaction, [_data_file(transaction, footer) for footer in fitting], handle, change)
         with translated(f"the Iceberg table {loaded.name} cannot be changed", writing=True):
             transaction.commit_transaction()
         return [f"{self._key(path)}: {reason}" for path, reason in why.items() if reason]
@@ -170,8 +170,8 @@ class IcebergTables:
     def _snapshot(transaction: Transaction, add: Sequence[DataFile], handle: _Handle, change: TableChange) -> None:
         update = transaction.update_snapshot(snapshot_properties=dict(change.summary))
         with update.overwrite() if change.remove else update.merge_append() as snapshot:
-            for each in add:
-                snapshot.append_data_file(each)
+            for data_file in add:
+                snapshot.append_data_file(data_file)
             for key in change.remove:
                 snapshot.delete_data_file(handle.files[key])
 
@@ -185,25 +185,27 @@ class IcebergTables:
             table.metadata.properties[_RETRIES] = "0"
             current = table.current_snapshot()
             old = [
-                each
-                for each in table.snapshots()
-                if each is not current
-                and (current is None or each.snapshot_id != current.snapshot_id)
-                and (before_ms is None or each.timestamp_ms < before_ms)
+                snapshot
+                for snapshot in table.snapshots()
+                if snapshot is not current
+                and (current is None or snapshot.snapshot_id != current.snapshot_id)
+                and (before_ms is None or snapshot.timestamp_ms < before_ms)
             ]
             if not old:
                 return 0
-            kept = [each for each in table.snapshots() if each not in old]
+            kept = [snapshot for snapshot in table.snapshots() if snapshot not in old]
             garbage = _metadata_files(table, old) - _metadata_files(table, kept)
-            gone = {each.snapshot_id for each in old}
+            expired_ids = {snapshot.snapshot_id for snapshot in old}
             with table.transaction() as transaction:
                 refs = ManageSnapshots(transaction)
                 for ref, at in table.metadata.refs.items():
-                    if at.snapshot_id in gone:  # of a tag or another branch: the records are gone from the topic, too
+                    if (
+                        at.snapshot_id in expired_ids
+                    ):  # of a tag or another branch: the records are gone from the topic, too
                         is_tag = at.snapshot_ref_type is SnapshotRefType.TAG
                         refs = refs.remove_tag(ref) if is_tag else refs.remove_branch(ref)
                 refs.commit()
-                ExpireSnapshots(transaction).by_ids(sorted(gone)).commit()
+                ExpireSnapshots(transaction).by_ids(sorted(expired_ids)).commit()
             for path in sorted(garbage):
                 _delete_quietly(table, path)
         return len(old)
@@ -214,7 +216,7 @@ class IcebergTables:
             try:
                 table = self._catalog.load_table((name.namespace, name.table))
                 garbage = _metadata_files(table, table.snapshots())
-                garbage |= {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
+                garbage |= {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
                 self._catalog.drop_table((name.namespace, name.table))
             except (refused.NoSuchTableError, refused.NoSuchNamespaceError):
                 return
@@ -233,7 +235,7 @@ class IcebergTables:
 
 
 @contextmanager
-def translated(what: str, *, writing: bool = False) -> Iterator[None]:
+def translated(operation: str, *, writing: bool = False) -> Iterator[None]:
     """Turn the errors of PyIceberg, its catalogs and file systems into those of the port.
 
     Args:
@@ -246,23 +248,27 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
     except refused.CommitFailedException as error:
         raise ConditionFailed(None) from error
     except _NOT_ALLOWED as error:
-        raise StoreUnavailable(f"{what}: the catalog does not allow it: {error}") from error
+        raise StoreUnavailable(f"{operation}: the catalog does not allow it: {error}") from error
     except (refused.BadRequestError, refused.ValidationError, refused.NotInstalledError) as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{what}: {error}") from error
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{operation}: {error}") from error
     except refused.NoSuchTableError as error:
         raise ConditionFailed(None) from error  # dropped meanwhile
     except Exception as error:  # catalogs and file systems raise those of their libraries
-        kind = OutcomeUnknown if writing else StoreUnavailable
-        raise kind(f"{what}: {type(error).__name__}: {error}") from error
+        error_type = OutcomeUnknown if writing else StoreUnavailable
+        raise error_type(f"{operation}: {type(error).__name__}: {error}") from error
 
 
 def _opened(name: str, properties: Mapping[str, str]) -> Catalog:
     """Open a catalog by these properties and PyIceberg's configuration; its calls end within some time."""
-    known: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **properties}
-    if known.get(TYPE) == "rest" or (TYPE not in known and str(known.get(URI, "")).startswith("http")):
-        return LimitedRestCatalog(name, **known)
-    known[_GLUE_ATTEMPTS] = int(known.get(_GLUE_ATTEMPTS, _GLUE_ATTEMPTS_MAX))  # as boto3 takes it
-    return load_catalog(name, **known)
+    catalog_properties: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **properties}
+    if catalog_properties.get(TYPE) == "rest" or (
+        TYPE not in catalog_properties and str(catalog_properties.get(URI, "")).startswith("http")
+    ):
+        return LimitedRestCatalog(name, **catalog_properties)
+    catalog_properties[_GLUE_ATTEMPTS] = int(
+        catalog_properties.get(_GLUE_ATTEMPTS, _GLUE_ATTEMPTS_MAX)
+    )  # as boto3 takes it
+    return load_catalog(name, **catalog_properties)
 
 
 def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], table: Table) -> dict[str, Kind]:
@@ -270,13 +276,13 @@ def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], tab
 
     A file whose column cannot be one of the table has no say: it does not fit.
     """
-    known = table_columns.kinds_in(table.schema())
-    names = {each.name for each in table.schema().fields}
+    table_kinds = table_columns.kinds_in(table.schema())
+    names = {field.name for field in table.schema().fields}
     wanted = dict(columns)
     for footer in footers:
-        for name, kind in footer.typed.items():
-            there = wanted.get(name) or known.get(name)
-            both = kind if there is None and name not in names else there and joined(there, kind)
+        for name, column_kind in footer.typed.items():
+            earlier = wanted.get(name) or table_kinds.get(name)
+            both = column_kind if earlier is None and name not in names else earlier and joined(earlier, column_kind)
             if both:
                 wanted[name] = both
     return wanted
@@ -285,9 +291,9 @@ def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], tab
 def _misfit(footer: _Footer, types: Mapping[str, Kind]) -> str:
     """Return why a file cannot be in the table; empty if it can."""
     wrong = [
-        f"{name} is {kind}, not {types.get(name)}"
-        for name, kind in footer.typed.items()
-        if name not in types or not can_become(kind, types[name])
+        f"{name} is {column_kind}, not {types.get(name)}"
+        for name, column_kind in footer.typed.items()
+        if name not in types or not can_become(column_kind, types[name])
     ]
     return ", ".join(wrong)
 
@@ -296,7 +302,7 @@ def _data_file(transaction: Transaction, footer: _Footer) -> DataFile:
     """Return the entry of a file, with the metrics that its footer gives."""
     metadata = transaction.table_metadata
     schema = metadata.schema()
-    types = {each.name: each.field_type for each in schema.fields}
+    types = {field.name: field.field_type for field in schema.fields}
     partition = footer.metadata.row_group(0).column(footer.metadata.schema.names.index("partition")).statistics.min_raw
     return DataFile.from_args(
         content=DataFileContent.DATA,
@@ -314,11 +320,11 @@ def _data_file(transaction: Transaction, footer: _Footer) -> DataFile:
 
 def _metadata_files(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:
     """Return the manifest lists and manifests of snapshots."""
-    found: set[str] = set()
+    files: set[str] = set()
     for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
-        found |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
-    return found
+        files.add(snapshot.manifest_list)
+        files |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    return files
 
 
 def _delete_quietly(table: Table, path: str) -> None:

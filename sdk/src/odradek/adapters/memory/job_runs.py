@@ -30,21 +30,32 @@ class MemoryJobRuns:
         self._started_ms = started_ms
 
     def jobs(self) -> list[Job]:
-        return sorted(self.known, key=lambda each: each.name)
+        return sorted(self.known, key=lambda job: job.name)
 
     def runs(self, job: str, limit: int = RUNS_MAX) -> list[JobRun]:
         self._known(job)
-        found = [each for each in self.past if each.job == job]
-        return sorted(found, key=lambda each: -each.started_ms)[:limit]
+        runs = [run for run in self.past if run.job == job]
+        return sorted(runs, key=lambda run: -run.started_ms)[:limit]
 
     def start(self, job: str, arguments: Mapping[str, str]) -> str:
-        known = self._known(job)
-        if any(each.is_active for each in self.runs(job)):
+        known_job = self._known(job)
+        if any(run.is_active for run in self.runs(job)):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the job runs already: stop that run first")
         run_id = f"jr_{len(self.past)}"
-        given = {name.removeprefix("--"): value for name, value in arguments.items()}
+        job_arguments = {name.removeprefix("--"): value for name, value in arguments.items()}
         run = JobRun(
-            job, run_id, "STARTING", self._started_ms, 0, 0, 0.0, known.worker_type, known.workers, 0, "", given
+            job,
+            run_id,
+            "STARTING",
+            self._started_ms,
+            0,
+            0,
+            0.0,
+            known_job.worker_type,
+            known_job.workers,
+            0,
+            "",
+            job_arguments,
         )
         self.past.append(run)
         return run_id
@@ -61,10 +72,13 @@ class MemoryJobRuns:
 
     def metrics(self, job: str, now_ms: int) -> list[QueryMetrics]:
         self._known(job)
-        return sorted((each for each in self.told if each.job == job), key=lambda each: each.query)
+        return sorted(
+            (query_metrics for query_metrics in self.told if query_metrics.job == job),
+            key=lambda query_metrics: query_metrics.query,
+        )
 
     def _known(self, name: str) -> Job:
-        for each in self.known:
-            if each.name == name:
-                return each
+        for job in self.known:
+            if job.name == name:
+                return job
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no such job or run: {name}")

@@ -50,17 +50,17 @@ class MemoryObjectStore:
         check_object_key(key)
         self._meter.add("HeadObject", Usage(object_get_requests=1))
         with self._lock:
-            found = self._objects.get(key)
-        return None if found is None else ObjectInfo(key, len(found[0]), found[1])
+            stored = self._objects.get(key)
+        return None if stored is None else ObjectInfo(key, len(stored[0]), stored[1])
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)
         check_limit(limit)
         with self._lock:
             keys = sorted(key for key in self._objects if key.startswith(prefix) and key > start_after)[:limit]
-            found = [ObjectInfo(key, len(self._objects[key][0]), self._objects[key][1]) for key in keys]
-        self._meter.add("ListObjectsV2", Usage(object_put_requests=len(found) // LIST_PAGE_KEYS + 1))
-        return found
+            infos = [ObjectInfo(key, len(self._objects[key][0]), self._objects[key][1]) for key in keys]
+        self._meter.add("ListObjectsV2", Usage(object_put_requests=len(infos) // LIST_PAGE_KEYS + 1))
+        return infos
 
     async def delete(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -73,8 +73,8 @@ class MemoryObjectStore:
     def _find(self, key: str) -> bytes:
         check_object_key(key)
         with self._lock:
-            found = self._objects.get(key)
-        if found is None:
+            stored = self._objects.get(key)
+        if stored is None:
             self._meter.add("GetObject", Usage(object_get_requests=1))
             raise ObjectMissing(key)
-        return found[0]
+        return stored[0]

@@ -38,9 +38,9 @@ class MemoryTable:
         with RejectionsTold(self._meter, "GetItem", key):
             check_key(key)
         with self._lock:
-            found = self._find(key)
-        self._meter.add("GetItem", capacity.get_usage(found.size_bytes, consistent=consistent))
-        return found.item
+            state = self._find(key)
+        self._meter.add("GetItem", capacity.get_usage(state.size_bytes, consistent=consistent))
+        return state.item
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         with RejectionsTold(self._meter, "BatchGetItem", keys):
@@ -49,18 +49,18 @@ class MemoryTable:
         if not keys:
             return []
         with self._lock:
-            found = {key: self._find(key) for key in keys}
-        usage = capacity.get_many_usage([each.size_bytes for each in found.values()], consistent=consistent)
+            states = {key: self._find(key) for key in keys}
+        usage = capacity.get_many_usage([state.size_bytes for state in states.values()], consistent=consistent)
         self._meter.add("BatchGetItem", usage)
-        return [found[key].item for key in keys]
+        return [states[key].item for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
         with RejectionsTold(self._meter, "TransactGetItems", keys):
             check_transact_get(keys)
         with self._lock:
-            found = [self._find(key) for key in keys]
-        self._meter.add("TransactGetItems", capacity.transact_get_usage(each.size_bytes for each in found))
-        return [each.item for each in found]
+            states = [self._find(key) for key in keys]
+        self._meter.add("TransactGetItems", capacity.transact_get_usage(state.size_bytes for state in states))
+        return [state.item for state in states]
 
     async def query(
         self,
@@ -79,10 +79,10 @@ class MemoryTable:
             sort_keys = order[bisect_left(order, sk_from) : None if sk_to is None else bisect_left(order, sk_to)]
             if descending:
                 sort_keys.reverse()
-            found = [(Key(pk, sk), self._partitions[pk][sk]) for sk in sort_keys[:limit]]
-        usage = capacity.query_usage((state.size_bytes for _, state in found), consistent=consistent)
+            states = [(Key(pk, sk), self._partitions[pk][sk]) for sk in sort_keys[:limit]]
+        usage = capacity.query_usage((state.size_bytes for _, state in states), consistent=consistent)
         self._meter.add("Query", usage)
-        return [Row(key, state.item) for key, state in found if state.item is not None]
+        return [Row(key, state.item) for key, state in states if state.item is not None]
 
     async def update(self, update: Update) -> Item:
         new = self._write("UpdateItem", update).item
@@ -144,7 +144,7 @@ class MemoryStore:
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         tables = {"log": self.log, "groups": self.groups, "catalog": self.catalog, "rows": self.rows}
-        _transact([(tables[each.table], each.operation) for each in operations], self._lock, self._meter)
+        _transact([(tables[operation.table], operation.operation) for operation in operations], self._lock, self._meter)
 
 
 def _transact(addressed: Sequence[tuple[MemoryTable, Operation]], lock: threading.Lock, meter: Meter) -> None:

@@ -61,22 +61,23 @@ class MemoryTableCatalog:
             self.tables[name] = MemoryTableOf(topic_id, dict(columns), incarnation=self._number)
 
     async def commit(self, table: LoadedTable, change: TableChange) -> Sequence[str]:
-        there = self.tables.get(table.name)
-        newest = 0 if there is None or not there.snapshots else there.snapshots[-1].number
-        if there is None or (there.incarnation, newest) != table.handle:
+        stored = self.tables.get(table.name)
+        newest = 0 if stored is None or not stored.snapshots else stored.snapshots[-1].number
+        if stored is None or (stored.incarnation, newest) != table.handle:
             raise ConditionFailed(None)
-        for name, kind in change.columns or ():
-            both = joined(there.columns.get(name, kind), kind)
+        for name, column_kind in change.columns or ():
+            both = joined(stored.columns.get(name, column_kind), column_kind)
             if both is None:
                 raise KafkaError(
-                    ErrorCode.INVALID_CONFIG, f"the column {name} is {there.columns[name]} and cannot become {kind}"
+                    ErrorCode.INVALID_CONFIG,
+                    f"the column {name} is {stored.columns[name]} and cannot become {column_kind}",
                 )
-            there.columns[name] = both
+            stored.columns[name] = both
         self._number += 1
         files = table.files.union(change.add).difference(change.remove)
-        there.snapshots.append(MemorySnapshot(self._number, self._clock.now_ms(), files, dict(change.summary)))
+        stored.snapshots.append(MemorySnapshot(self._number, self._clock.now_ms(), files, dict(change.summary)))
         if self._committed is not None:
-            self._committed(there)
+            self._committed(stored)
         return ()
 
     async def expire(self, name: TableName, *, before_ms: int | None) -> int:
@@ -84,9 +85,9 @@ class MemoryTableCatalog:
         if table is None:
             return 0
         kept = [
-            each
-            for each in table.snapshots
-            if each is table.snapshots[-1] or (before_ms is not None and each.made_ms >= before_ms)
+            snapshot
+            for snapshot in table.snapshots
+            if snapshot is table.snapshots[-1] or (before_ms is not None and snapshot.made_ms >= before_ms)
         ]
         expired = len(table.snapshots) - len(kept)
         table.snapshots = kept

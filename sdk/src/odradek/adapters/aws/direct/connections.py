@@ -51,7 +51,7 @@ class Connections:
         """
         connection = self._kept() or self._opened()
         try:
-            answer, is_kept = connection.request(method, path, headers, body)
+            response, is_kept = connection.request(method, path, headers, body)
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self.url) from error
@@ -65,7 +65,7 @@ class Connections:
             self._idle.append(connection)
         else:
             connection.close()
-        return answer
+        return response
 
     def close(self) -> None:
         """Close the connections that are not in use."""

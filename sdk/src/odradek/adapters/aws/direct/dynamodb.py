@@ -80,14 +80,14 @@ class DirectDynamoDb:
             "x-amz-target": f"{_TARGET}.{operation}",
         }
         signed = self._signer.signed("POST", "/", headers, hashlib.sha256(body).hexdigest(), self._clock.now_ms())
-        answer = self._connections.request("POST", "/", signed, body)
-        self._heed(answer.headers.get("date"))
-        if (checksum := answer.headers.get("x-amz-crc32")) and int(checksum) != crc32(answer.body):
+        response = self._connections.request("POST", "/", signed, body)
+        self._heed(response.headers.get("date"))
+        if (checksum := response.headers.get("x-amz-crc32")) and int(checksum) != crc32(response.body):
             raise ResponseStreamingError(error=f"the response to {operation} does not have its CRC-32")
-        if answer.status >= 300:
-            raise _error(answer, operation)
+        if response.status >= 300:
+            raise _error(response, operation)
         try:
-            parsed: dict[str, Any] = json.loads(answer.body, object_hook=_decoded)
+            parsed: dict[str, Any] = json.loads(response.body, object_hook=_decoded)
         except ValueError as error:  # a proxy's page, say
             raise ResponseStreamingError(error=f"the response to {operation} is not JSON") from error
         return parsed
@@ -108,19 +108,19 @@ def _decoded(parsed: dict[str, Any]) -> dict[str, Any]:
     return parsed
 
 
-def _error(answer: Answer, operation: str) -> ClientError:
+def _error(refusal: Answer, operation: str) -> ClientError:
     """Return the exception of a refusal. A proxy's, which is no JSON, has its status as code."""
     try:
-        parsed = json.loads(answer.body, object_hook=_decoded)
+        parsed = json.loads(refusal.body, object_hook=_decoded)
     except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
         parsed = {}
-    code = str(parsed.pop("__type", "") or answer.headers.get("x-amzn-errortype") or answer.status)
+    code = str(parsed.pop("__type", "") or refusal.headers.get("x-amzn-errortype") or refusal.status)
     message = parsed.pop("message", None) or parsed.pop("Message", "")
     response: Any = {
         **parsed,  # such as the item that did not meet the condition
         "Error": {"Code": code.rpartition("#")[2].partition(":")[0], "Message": str(message)},
-        "ResponseMetadata": {"HTTPStatusCode": answer.status},
+        "ResponseMetadata": {"HTTPStatusCode": refusal.status},
     }
     return ClientError(response, operation)

@@ -62,8 +62,8 @@ class Exchanges:
         if body or method in ("PUT", "POST"):
             head += f"content-length: {len(body)}\r\n"
         is_whole = self._sent(f"{head}\r\n".encode("latin-1"), body)
-        answer, is_kept = self._answer(method)
-        return answer, is_kept and is_whole
+        response, is_kept = self._answer(method)
+        return response, is_kept and is_whole
 
     def _sent(self, head: bytes, body: bytes) -> bool:
         """Send; return False if the other side has closed meanwhile: whoever refuses a request early says why."""
@@ -92,8 +92,8 @@ class Exchanges:
         return Answer(status, headers, self._reader.read()), False
 
     def _status(self) -> tuple[str, int]:
-        version, _, rest = self._line().partition(" ")
-        code = rest[:3]
+        version, _, remainder = self._line().partition(" ")
+        code = remainder[:3]
         if not version.startswith("HTTP/1.") or not (len(code) == 3 and code.isascii() and code.isdigit()):
             raise Malformed("the response has no status line")
         return version, int(code)

@@ -117,21 +117,21 @@ class DirectS3:
         body_sha256 = UNSIGNED_PAYLOAD if self._connections.is_encrypted else hashlib.sha256(body).hexdigest()
         headers |= {"host": self._connections.host_header, "x-amz-content-sha256": body_sha256}
         signed = self._signer.signed(method, path, headers, body_sha256, self._clock.now_ms())
-        answer = self._connections.request(method, path, signed, body)
-        self._heed(answer.headers.get("date"))
-        if answer.status >= 300:
-            raise _error(answer, operation)
-        return answer
+        response = self._connections.request(method, path, signed, body)
+        self._heed(response.headers.get("date"))
+        if response.status >= 300:
+            raise _error(response, operation)
+        return response
 
 
-def _error(answer: Answer, operation: str) -> ClientError:
+def _error(refusal: Answer, operation: str) -> ClientError:
     """Return the exception of a refusal. One without a body, as of a HEAD request, has its status as code."""
-    code, message = _CODE.search(answer.body), _MESSAGE.search(answer.body)
+    code, message = _CODE.search(refusal.body), _MESSAGE.search(refusal.body)
     response: Any = {
         "Error": {
-            "Code": str(answer.status) if code is None else code[1].decode(errors="replace"),
+            "Code": str(refusal.status) if code is None else code[1].decode(errors="replace"),
             "Message": "" if message is None else message[1].decode(errors="replace"),
         },
-        "ResponseMetadata": {"HTTPStatusCode": answer.status},
+        "ResponseMetadata": {"HTTPStatusCode": refusal.status},
     }
     return ClientError(response, operation)

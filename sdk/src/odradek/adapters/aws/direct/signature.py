@@ -73,8 +73,8 @@ class Signer:
         return signed
 
     def _key_of(self, day: str) -> bytes:
-        known, key = self._key
-        if known != day:
+        key_day, key = self._key
+        if key_day != day:
             key = f"AWS4{self._credentials.secret_access_key}".encode()
             for part in (day, self._region, self._service, "aws4_request"):
                 key = hmac.digest(key, part.encode(), "sha256")

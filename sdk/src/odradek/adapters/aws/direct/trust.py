@@ -36,5 +36,5 @@ def full_tls() -> ssl.SSLContext:
 
 def of_amazon(bundle: str) -> str:
     """Return the certificates of Amazon's authorities, in PEM."""
-    found = _CERTIFICATE.findall(bundle)
-    return "".join(pem for subject, pem in found if any(owner in subject for owner in _OWNERS))
+    certificates = _CERTIFICATE.findall(bundle)
+    return "".join(pem for subject, pem in certificates if any(owner in subject for owner in _OWNERS))
