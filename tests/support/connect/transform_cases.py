@@ -1,4 +1,4 @@
-"""Cases for every transform and predicate of Apache Kafka: what goes in, and what our implementation makes of it.
+"""Cases for every transform, predicate and header converter of Apache Kafka: what goes in, and what ours makes of it.
 
 tests/golden/connect/transforms.jsonl.gz holds what Kafka's own jars make of them; tests/java/test_connect_transforms.py
 writes it.
@@ -6,12 +6,14 @@ writes it.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
 
 from odradek.connect import plugins
+from odradek.connect.converters.base import Converter
 from odradek.connect.converters.json import JsonConverter
 from odradek.connect.data.values import NULL
 from odradek.connect.errors import ConfigError, DataError
@@ -215,6 +217,7 @@ def cases() -> Iterator[dict[str, Any]]:
         for each, value in itertools.product(configs, (SMALL, SCHEMALESS, None)):
             yield {"class": f"{TRANSFORMS}{name}", "configs": each, "record": record(value)}
     yield from _odd()
+    yield from _headers()
     yield {"class": f"{TRANSFORMS}TimestampRouter", "configs": {}, "record": record(SMALL, timestamp=None)}
     yield {
         "class": f"{TRANSFORMS}InsertField$Value",
@@ -271,10 +274,40 @@ def _odd() -> Iterator[dict[str, Any]]:
         yield {"class": f"{TRANSFORMS}Cast$Value", "configs": configs, "record": record(single("int64", number))}
 
 
+_HEADER_TEXTS = (
+    "", " ", "1,5", "1.5", "1.50", "1e5", "1E5", "1e39", "3.4028236e38", "1e308", "1e309", "1e-400", "NaN", "Infinity",
+    "-Infinity", "-0", "-0.0", "+1", "00012", "0x1F", "1.", ".5", "1f", "1d", "1L", "1_000", "127", "128", "-128",
+    "-129", "32768", "2147483648", "9223372036854775807", "9223372036854775808", "123456789012345678901234567890.5",
+    "16777217", "16777217.0", "0.1", "1.7976931348623157", "true", "TRUE", "True", "false ", "yes", "null", "NULL",
+    "None", "'x'", '"x"', '"a\\"b"', '"a', '"1"', "\u00e9", "\u0661\u0662", "12e45678901234567890",
+    "4bf92f3577b34da6a3ce929d0e0e4736",
+    "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "2024-02-30", "2024-02-29", "10000-01-01", "0001-01-01",
+    "1500-01-01", "23:59:60.000Z", "24:00:00.000Z", "2024-02-29T12:34:56.789Z", "2024-02-29T12:34:56Z",
+    "2024-02-29T12:34:56.789+02:00", "[", "]", "[]", "[1", "[1,]", "[,1]", "[1,2]", "[1, 2.5]", "[2.5, 1]", "[1,a]",
+    "[true,1]", "[null]", "[null,1]", "[[1],[2]]", "[1,[2]]", '["a","b"]', '["a",1]', "[ 1 , 300 ]", "{", "{}", "{1}",
+    "{a:1}", '{"a":1}', '{"a":1,"b":300}', '{"a":1,"b":"c"}', '{"a":null}', '{"a":[1]}', '{"a":{"b":1}}', '{"a":1,}',
+    "{1:2}", "{true:false}", '{"a" : 1 }', "a:b", ":", "a,b", "a b", "\\", "\\\\", "\\n", "a\nb", "\0",
+)  # fmt: skip
+_HEADER_CONVERTERS = {  # what they read besides text
+    "SimpleHeaderConverter": (b"\xff", b"a\xffb", b"\xc3", None),
+    "StringConverter": (b"\xff", b"a\xffb", b"", None),
+}
+
+
+def _headers() -> Iterator[dict[str, Any]]:
+    """Headers as bytes: what they are read as, and what is written of that."""
+    for name, others in _HEADER_CONVERTERS.items():
+        for data in (*(text.encode() for text in _HEADER_TEXTS), *others):
+            encoded = None if data is None else base64.b64encode(data).decode()
+            yield {"class": f"org.apache.kafka.connect.storage.{name}", "header": encoded}
+
+
 def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
     """Why our outcome may differ from Java's; empty where it may not."""
     if "options" in case:
         return ""
+    if "header" in case:
+        return _explained_header(case["header"])
     name, configs = case["class"].removeprefix(TRANSFORMS).partition("$")[0], case["configs"]
     schema = (case["record"]["value"] or {}).get("schema") or {}
     if name == "SetSchemaMetadata" and schema.get("type") != "struct" and java == {"refused": "record"}:
@@ -294,6 +327,25 @@ def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
             "{}": "the same for a map, which Kafka itself cannot write",
         }.get(configs.get("value.literal", ""), "")
     return ""
+
+
+_HEADERS_APART = {
+    "Kafka keeps what is before the comma and drops the rest": ("1,5",),
+    "Kafka's dates are lenient: February 30 is March 1": ("2024-02-30", "23:59:60.000Z", "24:00:00.000Z"),
+    "Java's calendar is Julian before 1582": ("0001-01-01", "1500-01-01"),
+    "Kafka has a schema with null for elements or values, or fails at null": (
+        "[]", "[true,1]", "[null]", "[1,[2]]", '["a",1]', "{}", '{"a":1,"b":"c"}', '{"a":null}', "null",
+    ),
+}  # fmt: skip
+
+
+def _explained_header(encoded: str | None) -> str:
+    data = base64.b64decode(encoded or "")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "Kafka puts a replacement character for bytes that are no text"
+    return next((reason for reason, texts in _HEADERS_APART.items() if text in texts), "")
 
 
 _CONVERTER = JsonConverter()
@@ -323,6 +375,8 @@ def read_record(given: dict[str, Any]) -> SinkRecord:
 
 def outcome(case: dict[str, Any]) -> dict[str, Any]:
     """What our implementation makes of a case, as tests/java/src/odradek/TransformReference.java writes it."""
+    if "header" in case:
+        return _header_outcome(case)
     is_predicate = ".predicates." in case["class"]
     kind = plugins.find("predicates" if is_predicate else "transforms", case["class"]).load()
     plugin = kind()
@@ -349,3 +403,16 @@ def outcome(case: dict[str, Any]) -> dict[str, Any]:
         }
     except DataError:
         return {"refused": "record"}
+
+
+def _header_outcome(case: dict[str, Any]) -> dict[str, Any]:
+    converter = plugins.find("converters", case["class"]).load()()
+    assert isinstance(converter, Converter)
+    converter.configure({}, is_key=False)
+    try:
+        found = converter.to_connect("t", None if case["header"] is None else base64.b64decode(case["header"]))
+        written = converter.from_connect("t", found.schema, found.value)
+        value = _written(found.schema, found.value)
+    except DataError:
+        return {"refused": "record"}
+    return {"value": value, "header": None if written is None else base64.b64encode(written).decode()}

@@ -16,10 +16,11 @@ import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 
-/** Applies Kafka's own transforms and predicates: one case a line of JSON in, its outcome a line of JSON out. */
+/** Applies Kafka's own transforms, predicates and header converters: one case a line of JSON in, its outcome a line of JSON out. */
 public final class TransformReference {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final JsonConverter CONVERTER = new JsonConverter();
@@ -39,8 +40,26 @@ public final class TransformReference {
         return plugin instanceof Predicate ? ((Predicate<?>) plugin).config() : ((Transformation<?>) plugin).config();
     }
 
+    private static JsonNode header(JsonNode given, ObjectNode result) throws Exception {
+        HeaderConverter converter = (HeaderConverter) Class.forName(given.get("class").asText())
+            .getDeclaredConstructor().newInstance();
+        converter.configure(Map.of("converter.type", "header"));
+        JsonNode data = given.get("header");
+        try {
+            SchemaAndValue read = converter.toConnectHeader("t", "h", data.isNull() ? null : data.binaryValue());
+            result.set("value", write(read.schema(), read.value()));
+            byte[] written = converter.fromConnectHeader("t", "h", read.schema(), read.value());
+            return result.put("header", written);
+        } catch (Exception error) {
+            return result.put("refused", "record");
+        }
+    }
+
     private static JsonNode outcome(JsonNode given) throws Exception {
         ObjectNode result = JSON.createObjectNode();
+        if (given.has("header")) {
+            return header(given, result);
+        }
         if (given.has("options")) {
             ArrayNode options = result.putArray("options");
             new java.util.TreeSet<>(definitions(given.get("class").asText()).names()).forEach(options::add);

@@ -10,7 +10,7 @@ from odradek.connect.converters.base import Converter
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.structs import check_value
-from odradek.connect.data.values import NULL, SchemaAndValue, parse_text, to_text
+from odradek.connect.data.values import NULL, SchemaAndValue, parse_text, short_float32, to_text
 from odradek.connect.errors import DataError
 
 
@@ -42,7 +42,7 @@ class StringConverter(Converter):
         if value is None:
             return None
         try:
-            return to_text(value).encode(self.configs["converter.encoding"])
+            return to_text(_as_typed(schema, value)).encode(self.configs["converter.encoding"])
         except (LookupError, UnicodeError) as error:
             raise DataError(f"the text cannot be encoded: {error}") from error
 
@@ -55,11 +55,26 @@ class StringConverter(Converter):
             raise DataError(f"the bytes are not text: {error}") from error
 
 
+def _as_typed(schema: Schema | None, value: Any) -> Any:
+    """Return a value whose floats have the digits of their type: 0.1, not 0.10000000149011612, of 32 bits."""
+    if schema is None or value is None:
+        return value
+    if schema.type is Type.FLOAT32:
+        return short_float32(float(value))
+    if schema.type is Type.FLOAT64:
+        return float(value)
+    if schema.type is Type.ARRAY:
+        return [_as_typed(schema.elements, each) for each in value]
+    if schema.type is Type.MAP:
+        return {key: _as_typed(schema.elements, each) for key, each in value.items()}
+    return value
+
+
 class SimpleHeaderConverter(Converter):
     """Headers as text, which is parsed to the narrowest type that holds it; Connect's default for headers."""
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else to_text(value).encode()
+        return None if value is None else to_text(_as_typed(schema, value)).encode()
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:

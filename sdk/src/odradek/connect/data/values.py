@@ -180,6 +180,7 @@ def parse_text(text: str | None) -> SchemaAndValue:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_SCALE_MAX = (1 << 31) - 1  # of a Decimal, in Java
 _DIGITS_OF_INT64 = 19
 _FLOAT32_MAX = 0x7F7FFFFF
 
@@ -219,6 +220,8 @@ def _number(text: str) -> SchemaAndValue:
     except InvalidOperation:
         return SchemaAndValue(schemas.STRING, text)
     exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and abs(exponent) > _SCALE_MAX:  # such as a hexadecimal id with a lone e
+        return SchemaAndValue(schemas.STRING, text)
     if isinstance(exponent, int) and decimals.is_whole(number):
         if number.adjusted() >= _DIGITS_OF_INT64:  # not written out: an exponent may be large
             return _large(number, exponent)
