@@ -130,7 +130,7 @@ java: require-java setup ## Java's own producer, Streams and Connect on slow sto
 
 peers: require-java setup ## The same questions to Apache Kafka, other software and ours (JDK 17, Maven Central; ARGS="--against 4.3.1")
 	@$(PY) -m tests.peers $(ARGS)
-	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers --ignore tests/peers/test_peers.py
+	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers
 
 peers-clients: setup ## Every client from its oldest version against the Kafka port; ARGS="confluent sarama" runs a part
 	@$(PY) -m tests.peers.clients $(ARGS)

@@ -4,7 +4,7 @@ Debezium's connector runs in a worker of Apache Kafka Connect, which writes into
 connector writes into the same service under another prefix. What docs/connect/postgresql.md names as different is left
 out of the comparison, and nothing else.
 
-`make java`, which needs Maven Central for Debezium's jars.
+`make peers`, which needs Maven Central for Debezium's jars.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.connect.postgres import Postgres, postgres
 from tests.support.connect.running import RunningCluster
 from tests.support.kafka.port import until
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
 _CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 _TABLES = (
