@@ -99,7 +99,8 @@ def create_view(
         parsed: by name, the columns of the dataset that the files lack.
     """
     rest = f"{relation} rest"
-    connection.register(rest, dataset)
+    if parsed or not dataset.is_empty:
+        connection.register(rest, dataset)
     types: dict[str, Any] = {}
     if parsed:
         kinds = connection.table(rest)
@@ -118,8 +119,8 @@ def create_view(
             columns.append(quoted(name))
     files = ", ".join(map(literal, paths))
     of_files = f"SELECT {', '.join(columns)} FROM read_parquet([{files}])"  # noqa: S608
-    of_rest = f"SELECT {', '.join(map(quoted, dataset.schema.names))} FROM {quoted(rest)}"  # noqa: S608
-    connection.execute(f"CREATE TEMP VIEW {quoted(relation)} AS {of_files} UNION ALL {of_rest}")
+    of_rest = f" UNION ALL SELECT {', '.join(map(quoted, dataset.schema.names))} FROM {quoted(rest)}"  # noqa: S608
+    connection.execute(f"CREATE TEMP VIEW {quoted(relation)} AS {of_files}{'' if dataset.is_empty else of_rest}")
 
 
 assert "topic" in COLUMNS, "the only column that no file has"

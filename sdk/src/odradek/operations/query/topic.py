@@ -60,6 +60,11 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
         self._schema = pa.schema([*records_schema(columns=COLUMNS), *values.schema])
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read."""
+        return not any(self._spans.values())
+
+    @property
     def schema(self) -> pa.Schema:
         return self._schema
 
