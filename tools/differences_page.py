@@ -1,17 +1,22 @@
-"""Write docs/differences.md from the accepted differences of tests/peers. `make reference`.
+"""Write docs/differences.md and a table of docs/SQL.md from the accepted differences of tests/peers. `make reference`.
 
-tests/unit/test_peers.py compares the page, so that a machine without Java notices drift.
+tests/unit/test_peers.py compares both, so that a machine without Java notices drift.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
 from tests.peers.accepted import Difference, load
 from tools.reference import table
 
-PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "differences.md"
+SQL_PAGE = ROOT / "docs" / "SQL.md"
+OF_STREAMS = ROOT / "tests" / "peers" / "streams" / "differences.toml"
+_SQL_MARK = re.compile(r"(<!-- differences from Kafka Streams -->\n).*?(<!-- end -->)", re.DOTALL)
 _ROWS_MAX = 5  # of one difference
 _CHARACTERS_MAX = 60
 _HEAD = """\
@@ -26,6 +31,12 @@ answers as Apache Kafka does, or is a defect.
 def page() -> str:
     """The whole page, a line break at its end."""
     return "\n".join((_HEAD, *(_section(difference) for difference in load())))
+
+
+def sql_page(text: str) -> str:
+    """Return the page of stream SQL with its table of differences from Kafka Streams made anew."""
+    rows = [("here", "Kafka Streams"), *((each.subject, each.reason) for each in load(OF_STREAMS))]
+    return _SQL_MARK.sub(lambda match: f"{match[1]}\n{table(rows)}\n{match[2]}", text)
 
 
 def _section(difference: Difference) -> str:
@@ -50,8 +61,9 @@ def _shown(value: str) -> str:
 
 
 def main() -> int:
-    """Write the page."""
+    """Write the page and the table."""
     PAGE.write_text(page(), encoding="utf-8")
+    SQL_PAGE.write_text(sql_page(SQL_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -75,13 +75,14 @@ def to_toml(shown_by_probe: Iterable[tuple[str, Shown]]) -> str:
     return "\n".join(line for probe, places in shown_by_probe for line in _table(probe, places)) + "\n"
 
 
-def renewed(accepted: Iterable[Difference], shown_by_probe: Mapping[str, Shown]) -> str:
+def renewed(accepted: Iterable[Difference], shown_by_probe: Mapping[str, Shown], head: str = "") -> str:
     """The file with what a run found of the probes that are in it; a probe without a difference leaves it.
 
     Args:
         shown_by_probe: of all probes that ran, those without a difference too.
+        head: of the file; empty: that of differences.toml.
     """
-    parts = [_HEAD]
+    parts = [head or _HEAD]
     for difference in accepted:
         probes = {probe: shown_by_probe.get(probe, places) for probe, places in difference.probes.items()}
         tables = [line for probe, places in sorted(probes.items()) if places for line in _table(probe, places)]

@@ -14,7 +14,7 @@ from tests.peers.codec import UNKNOWN_TAGS, Malformed, decode, encode
 from tests.peers.compare import common_versions, load_probes
 from tests.peers.schemas import NO_VERSION, Versions, parse_message, parse_versions
 from tests.support.counted import at_least
-from tools.differences_page import PAGE, page
+from tools.differences_page import PAGE, SQL_PAGE, page, sql_page
 
 MESSAGE = parse_message("""
 // A comment with "quotes".
@@ -139,6 +139,8 @@ def test_a_run_renews_what_is_accepted(tmp_path: Path) -> None:
 
 def test_the_page_of_differences_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "make reference"
+    sql = SQL_PAGE.read_text(encoding="utf-8")
+    assert sql == sql_page(sql), "make reference"
 
 
 def test_every_accepted_difference_is_of_a_probe() -> None:

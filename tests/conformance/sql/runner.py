@@ -95,14 +95,14 @@ class MemoryEngine(SparkEngine):
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
         return self.records(given.topic)
 
-    def records(self, topic: str, *, is_result: bool = False) -> DataFrame:
+    def records(self, topic: str, *, is_result: bool = False, session: SparkSession | None = None) -> DataFrame:
         rows = [
             (each.key, each.value, datetime.fromtimestamp(each.timestamp_ms / 1000, UTC), each.partition, offset,
              each.headers or [])
             for offset, each in enumerate(self.topics.get(topic, []))
             if is_result or self._arrived is None or each.number <= self._arrived
         ]  # fmt: skip
-        return self._spark.createDataFrame(rows, _RECORDS)
+        return (session or self._spark).createDataFrame(rows, _RECORDS)
 
     def _latest(self, session: SparkSession, plan: QueryPlan, topic: str, *, has_headers: bool = False) -> Any:
         return _Latest(self, topic, is_result=plan.sink is not None and plan.sink.topic.name == topic)
@@ -240,6 +240,18 @@ class _Screen:
 Input = Mapping[str, Any]  # topic, key, value (or bytes), timestamp, headers
 
 
+def planned(script: str, planner: Planner) -> tuple[Planner, list[Step]]:
+    """Return a planner that has planned a script, and the steps of it. Raises SqlError."""
+    return planner, [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
+
+
+def run_steps(engine: MemoryEngine, planner: Planner, steps: Sequence[Step]) -> Outcome:
+    """Run the steps of a script over the topics of an engine. Raises SqlError."""
+    outcome = Outcome(planner, engine.topics)
+    Session(engine, _Topics(engine), _Screen(outcome), once=True).run(steps)
+    return outcome
+
+
 class Runner:
     """Runs cases in one session."""
 
@@ -263,18 +275,15 @@ class Runner:
             cuts: offsets at which micro-batches end; windows and joins of streams then run in these.
         """
         schemas = None if self._registry is None else partial(columns_of, self._registry.open())
-        planner = Planner(schemas=schemas)
-        steps = [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
+        planner, steps = planned(script, Planner(schemas=schemas))
         engine = MemoryEngine(self._spark, self._registry, one_by_one=one_by_one, cuts=cuts)
-        outcome = Outcome(planner, engine.topics)
         for name in {each.topic for each in planner.catalog.sources.values()} | set(topics):
             engine.topics[name] = []
         for number, each in enumerate(inputs):
             record = self.record(source_of(planner, each["topic"], steps), each)
             record.number = number
             engine.topics.setdefault(each["topic"], []).append(record)
-        Session(engine, _Topics(engine), _Screen(outcome), once=True).run(steps)
-        return outcome
+        return run_steps(engine, planner, steps)
 
     def record(self, source: Source | None, given: Input) -> Record:
         """Return the record that a case writes as data."""
