@@ -107,7 +107,7 @@ def test_pruning_asks_and_deletes(cli: Cli, service: Any, tmp_path: Path) -> Non
     assert (code, "add --yes; nothing was done" in said) == (1, True)
     code, shown, said = cli("apply", "-f", "cluster.yaml", "--prune", "--yes", "--output", "json")
     assert code == 0, said
-    assert [(each["action"], each["name"]) for each in json.loads(shown)] == [
+    assert [(change["action"], change["name"]) for change in json.loads(shown)] == [
         ("change", "topic kept"), ("delete", "topic old"),
     ]  # fmt: skip
     assert cli("topics", "list")[1] == "kept\n"
@@ -130,12 +130,12 @@ def test_mistakes_are_told_before_anything_is_done(cli: Cli, tmp_path: Path) -> 
 async def test_a_change_that_fails_says_what_was_made_before_it(service: Any) -> None:
     async with Cluster(service.client_config) as cluster:
         wanted = read("topics: {a: , b: , c: }")
-        there = await present(cluster, wanted)
-        plan = make_plan(wanted, there)
+        present_contents = await present(cluster, wanted)
+        plan = make_plan(wanted, present_contents)
         await cluster.admin.create_topics(["b"])
         done: list[str] = []
         with pytest.raises(ApplyFailed, match="1 of 3 changes were made before it, and 1 after it were not") as caught:
-            await apply_plan(cluster, plan, wanted, there, {}, lambda change: done.append(change.name))
+            await apply_plan(cluster, plan, wanted, present_contents, {}, lambda change: done.append(change.name))
         assert (caught.value.code, done) == (ErrorCode.TOPIC_ALREADY_EXISTS, ["topic a"])
         again = make_plan(wanted, await present(cluster, wanted))
         assert [change.name for change in again.changes] == ["topic c"]
@@ -150,9 +150,9 @@ async def test_statements_are_applied_changed_and_dropped_on_a_server(service: A
 
         async def applied(script: str) -> list[str]:
             wanted = read(f"sql:\n  server: {url}\n  statements: |\n    {script}\n")
-            there = await present(cluster, wanted)
-            plan = make_plan(wanted, there, prune=True)
-            await apply_plan(cluster, plan, wanted, there, {})
+            present_contents = await present(cluster, wanted)
+            plan = make_plan(wanted, present_contents, prune=True)
+            await apply_plan(cluster, plan, wanted, present_contents, {})
             return [f"{change.action} {change.name}" for change in plan.changes]
 
         other = "CREATE STREAM u (id VARCHAR KEY, c BIGINT) WITH (KAFKA_TOPIC = 't', FORMAT = 'JSON');"

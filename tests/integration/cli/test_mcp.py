@@ -64,13 +64,13 @@ async def test_an_agent_reads_the_log_in_one_line(service: Any) -> None:
         assert (await called(session, "list_topics"))["topics"] == [{"topic": "orders", "partitions": 2}]
         described = await called(session, "describe_topic", topic="orders")
         assert (described["records"], described["configs"]) == (300, {"retention.ms": "-1"})
-        assert [each["group"] for each in described["consumers"]] == ["billing"]
+        assert [consumer["group"] for consumer in described["consumers"]] == ["billing"]
         [group] = (await called(session, "list_groups"))["groups"]
         assert (group["group"], group["topics"]) == ("billing", ["orders"])
         newest = await called(session, "read_records", topic="orders", count=5)
         assert len(newest["records"]) == 5
-        found = await called(session, "search_records", topic="orders", where='value.country == "CH"')
-        assert sorted(json.loads(each["value"])["id"] for each in found["records"]) == [7, 107, 207]
+        matches = await called(session, "search_records", topic="orders", where='value.country == "CH"')
+        assert sorted(json.loads(record["value"])["id"] for record in matches["records"]) == [7, 107, 207]
         rows = await called(session, "query_sql", sql="SELECT country, count(*) AS n FROM orders GROUP BY country")
         assert sorted((row["country"], row["n"]) for row in rows["rows"]) == [("CH", 3), ("DE", 297)]
         assert (await called(session, "list_schemas"))["total"] == 0

@@ -75,8 +75,8 @@ def test_a_configuration_is_described_with_the_value_that_a_reset_leads_to(admin
 
 def test_some_configurations_are_described_without_the_others(admin: Admin) -> None:
     admin.create_topics(["a", "b"])
-    found = admin.describe_configs(["a", "b"], names=["retention.ms", "cleanup.policy"])
-    assert [(topic, sorted(configs)) for topic, configs in sorted(found.items())] == [
+    configs_by_topic = admin.describe_configs(["a", "b"], names=["retention.ms", "cleanup.policy"])
+    assert [(topic, sorted(configs)) for topic, configs in sorted(configs_by_topic.items())] == [
         ("a", ["cleanup.policy", "retention.ms"]),
         ("b", ["cleanup.policy", "retention.ms"]),
     ]

@@ -82,10 +82,10 @@ def test_records_are_consumed_as_one_list(config: dict[str, str]) -> None:
         consumer.subscribe(["listed"])
         first = consumer.consume(3)
         assert 1 <= len(first) <= 3
-        found = list(first)
-        while len(found) < 10:
-            found += consumer.consume(100, timeout=5.0)
-        assert sorted(int(record.value or b"") for record in found) == list(range(10))
+        records = list(first)
+        while len(records) < 10:
+            records += consumer.consume(100, timeout=5.0)
+        assert sorted(int(record.value or b"") for record in records) == list(range(10))
         assert consumer.consume(5, timeout=0) == []
 
 

@@ -45,14 +45,14 @@ class Browser:
         return await self.client.get("/", params={"token": self.state.sessions.new_token()})
 
     async def get(self, path: str, status: int = 200) -> str:
-        answer = await self.client.get(path)
-        assert answer.status_code == status, f"{path}: {answer.status_code}\n{problem(answer.text)}"
-        return answer.text
+        response = await self.client.get(path)
+        assert response.status_code == status, f"{path}: {response.status_code}\n{problem(response.text)}"
+        return response.text
 
     async def csrf(self) -> str:
-        found = re.search(r'name="csrf" value="([^"]+)"', await self.get("/audit"))
-        assert found is not None
-        return found[1]
+        match = re.search(r'name="csrf" value="([^"]+)"', await self.get("/audit"))
+        assert match is not None
+        return match[1]
 
     async def post(self, path: str, **fields: str) -> httpx.Response:
         """Send a form as a page of the console would; names with a dot have two underscores."""
@@ -61,23 +61,23 @@ class Browser:
 
     async def done(self, path: str, **fields: str) -> str:
         """Send a form that succeeds, and return the page that it leads to."""
-        answer = await self.post(path, **fields)
-        assert answer.status_code == 303, f"{path}: {answer.status_code}\n{problem(answer.text)}"
-        return await self.get(answer.headers["location"])
+        response = await self.post(path, **fields)
+        assert response.status_code == 303, f"{path}: {response.status_code}\n{problem(response.text)}"
+        return await self.get(response.headers["location"])
 
 
 def problem(html: str) -> str:
     """Return the problem that a page shows, or its beginning."""
-    found = re.search(r'class="problem"[^>]*>(.*?)</', html, re.DOTALL)
-    return found[1].strip() if found else html[:500]
+    match = re.search(r'class="problem"[^>]*>(.*?)</', html, re.DOTALL)
+    return match[1].strip() if match else html[:500]
 
 
 @pytest.fixture(scope="package")
 def service() -> Iterator[ThreadedService]:
     """A service that tests look at and add to; none deletes what `fill` made."""
-    with odradek.local() as found:
-        fill(found.client_config, orders=120)
-        yield found
+    with odradek.local() as local_service:
+        fill(local_service.client_config, orders=120)
+        yield local_service
         while OPEN:
             OPEN.pop().close()
 
@@ -97,15 +97,15 @@ async def browsing(
     app = console_app(cluster, ConsoleSettings(**{**QUICK, **settings}))
     through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000), raise_app_exceptions=True)
     async with cluster, httpx.AsyncClient(transport=through, base_url=ORIGIN, timeout=60) as client:
-        found = Browser(app, client)
-        await found.sign_in()
-        yield found
+        browser = Browser(app, client)
+        await browser.sign_in()
+        yield browser
 
 
 @pytest.fixture
 async def browser(service: ThreadedService) -> AsyncIterator[Browser]:
-    async with browsing(service.client_config, data_dir=service.data_dir) as found:
-        yield found
+    async with browsing(service.client_config, data_dir=service.data_dir) as signed_in:
+        yield signed_in
 
 
 def as_principal(service: ThreadedService, principal: str) -> dict[str, Any]:
@@ -127,9 +127,9 @@ def as_principal(service: ThreadedService, principal: str) -> dict[str, Any]:
     async def functions(name: str, method: str, path: str, body: bytes) -> Any:
         if name == "tables":
             target, _, query = path.partition("?")
-            asked = TablesRequest(method, target, query, body, principal, "127.0.0.1")
-            answer = await service.service._triggers.tables.api.answer(asked)
-            return answer.status, json.loads(answer.body)
+            request = TablesRequest(method, target, query, body, principal, "127.0.0.1")
+            response = await service.service._triggers.tables.api.answer(request)
+            return response.status, json.loads(response.body)
         return await api.answer(Request(method, path, body, principal, "127.0.0.1"))
 
     return {"transport": transport.InProcessTransport(dispatch, loop=service.loop, functions=functions)}

@@ -103,12 +103,12 @@ REFUSED = [
 async def test_a_refusal_is_shown_with_what_was_typed(
     browser: Browser, path: str, fields: dict[str, str], text: str
 ) -> None:
-    answer = await browser.post(path, **fields)
+    response = await browser.post(path, **fields)
 
-    assert 400 <= answer.status_code < 500, answer.status_code
-    assert text in problem(answer.text).replace("&#39;", "'")
-    assert "Traceback" not in answer.text
-    assert "b" not in answer.text or "password" not in fields or 'value="a"' not in answer.text, (
+    assert 400 <= response.status_code < 500, response.status_code
+    assert text in problem(response.text).replace("&#39;", "'")
+    assert "Traceback" not in response.text
+    assert "b" not in response.text or "password" not in fields or 'value="a"' not in response.text, (
         "no password comes back"
     )
 
@@ -139,17 +139,17 @@ async def test_records_from_lines_and_again(browser: Browser) -> None:
 async def test_offsets_are_reset_after_a_dry_run_that_changes_nothing(
     browser: Browser, service: ThreadedService
 ) -> None:
-    place = TopicPartition("orders", 0)
+    tp = TopicPartition("orders", 0)
     with odradek.Admin(**service.client_config) as admin:
-        admin.alter_consumer_group_offsets("replay", {place: 7})
+        admin.alter_consumer_group_offsets("replay", {tp: 7})
 
         html = await browser.get("/groups/reset?id=replay&shift=-3")
         assert "-3" in html
-        assert admin.list_consumer_group_offsets("replay")[place].offset == 7
+        assert admin.list_consumer_group_offsets("replay")[tp].offset == 7
         await browser.done("/groups/reset", id="replay", shift="-3", to="")
-        assert admin.list_consumer_group_offsets("replay")[place].offset == 4
+        assert admin.list_consumer_group_offsets("replay")[tp].offset == 4
         await browser.done("/groups/delete", id="replay", confirm="replay")
-        assert "replay" not in [each.group_id for each in admin.list_consumer_groups()]
+        assert "replay" not in [listing.group_id for listing in admin.list_consumer_groups()]
 
 
 async def test_a_schema_evolves_if_it_is_compatible_and_not_otherwise(browser: Browser) -> None:

@@ -31,10 +31,10 @@ NOWHERE = "http://127.0.0.1:9"
 @asynccontextmanager
 async def two(service: ThreadedService, other: ThreadedService) -> AsyncIterator[Browser]:
     """Open a console of one service that also shows another, and a third that cannot be reached."""
-    place = StorePlace.of_folder(other.data_dir)
+    store_place = StorePlace.of_folder(other.data_dir)
     others = [
         OtherCluster("away", NOWHERE, lambda: Cluster({**service.client_config, "bootstrap_servers": NOWHERE})),
-        OtherCluster("prod", other.bootstrap_servers, lambda: Cluster(other.client_config, place)),
+        OtherCluster("prod", other.bootstrap_servers, lambda: Cluster(other.client_config, store_place)),
     ]
     cluster = Cluster(service.client_config)
     app = console_app(cluster, ConsoleSettings(**QUICK), others=others)
@@ -52,8 +52,8 @@ async def browser(service: ThreadedService) -> AsyncIterator[Browser]:
     with odradek.local() as small:
         with odradek.Admin(**small.client_config) as admin:
             admin.create_topics([odradek.NewTopic("at-home", 1)])
-        async with two(small, service) as found:
-            yield found
+        async with two(small, service) as signed_in:
+            yield signed_in
 
 
 async def test_each_cluster_has_its_own_pages(browser: Browser) -> None:
@@ -76,14 +76,14 @@ async def test_no_link_of_a_page_leads_to_another_cluster(browser: Browser, path
 
 
 async def test_a_change_is_made_where_its_page_is_and_leads_back_there(browser: Browser) -> None:
-    answer = await browser.post("/clusters/prod/topics", name="made-in-prod")
-    assert answer.headers["location"] == "/clusters/prod/topics/made-in-prod"
-    assert "Topic made-in-prod was created" in await browser.get(answer.headers["location"])
+    response = await browser.post("/clusters/prod/topics", name="made-in-prod")
+    assert response.headers["location"] == "/clusters/prod/topics/made-in-prod"
+    assert "Topic made-in-prod was created" in await browser.get(response.headers["location"])
     assert "made-in-prod" not in await browser.get("/topics")
     assert "made-in-prod" in await browser.get("/clusters/prod/audit")
     assert "made-in-prod" not in await browser.get("/audit")
-    answer = await browser.post("/clusters/prod/topics/made-in-prod/delete", confirm="made-in-prod")
-    assert answer.headers["location"] == "/clusters/prod/topics"
+    response = await browser.post("/clusters/prod/topics/made-in-prod/delete", confirm="made-in-prod")
+    assert response.headers["location"] == "/clusters/prod/topics"
 
 
 async def test_a_cluster_that_is_away_is_a_problem_of_its_pages_alone(browser: Browser) -> None:
@@ -92,8 +92,8 @@ async def test_a_cluster_that_is_away_is_a_problem_of_its_pages_alone(browser: B
         assert NOWHERE in html
         assert 'href="/clusters/away/groups"' in html, "within the frame"
     assert "at-home" in await browser.get("/topics")
-    answer = await browser.post("/clusters/away/topics", name="wished")
-    assert (answer.status_code, NOWHERE in answer.text) == (502, True)
+    response = await browser.post("/clusters/away/topics", name="wished")
+    assert (response.status_code, NOWHERE in response.text) == (502, True)
     assert (await browser.post("/clusters/away/sign-out")).status_code == 303
 
 
@@ -122,10 +122,10 @@ def test_the_clusters_are_those_of_the_profiles(
     document["profiles"]["broken"] = {"region": "eu-central-1"}
     file.write_text(json.dumps(document))
 
-    found = command._other_clusters("https://dev.example", tmp_path)
+    others = command._other_clusters("https://dev.example", tmp_path)
 
-    assert [(each.name, each.address) for each in found] == [("prod", "https://prod.example")]
-    assert found[0].make().address == "https://prod.example"
+    assert [(other.name, other.address) for other in others] == [("prod", "https://prod.example")]
+    assert others[0].make().address == "https://prod.example"
     assert "'broken' is damaged" in capsys.readouterr().err
 
 

@@ -32,13 +32,13 @@ async def test_looking_at_a_cluster_that_is_not_there_creates_no_topics(
 
 
 async def test_a_configuration_is_checked_as_it_is_typed(browser: Browser) -> None:
-    answer = await browser.post(
+    response = await browser.post(
         "/connectors/check", group="g", name="x", config='{"connector.class": "FileStreamSource"}', fragment="1"
     )
-    assert "topic" in answer.text
-    assert "problem" in answer.text
-    answer = await browser.post("/connectors/check", group="g", name="x", config="{", fragment="1")
-    assert "not JSON" in answer.text
+    assert "topic" in response.text
+    assert "problem" in response.text
+    response = await browser.post("/connectors/check", group="g", name="x", config="{", fragment="1")
+    assert "not JSON" in response.text
 
 
 async def test_a_connector_from_its_creation_to_its_deletion(browser: Browser, service: ThreadedService) -> None:
@@ -88,5 +88,5 @@ async def test_a_connector_from_its_creation_to_its_deletion(browser: Browser, s
 
 @pytest.mark.parametrize("do", ["", "explode"])
 async def test_an_unknown_order_is_refused(browser: Browser, do: str) -> None:
-    answer = await browser.post("/connectors/steer", group="visible", name="lines", do=do)
-    assert 400 <= answer.status_code < 500
+    response = await browser.post("/connectors/steer", group="visible", name="lines", do=do)
+    assert 400 <= response.status_code < 500

@@ -34,10 +34,10 @@ def stranger(browser: Browser, **options: Any) -> httpx.AsyncClient:
 @pytest.mark.parametrize("path", PAGES)
 async def test_no_page_is_shown_without_a_session(browser: Browser, path: str) -> None:
     async with stranger(browser) as client:
-        answer = await client.get(path)
-    assert answer.status_code == 401
-    assert "Sign in" in answer.text
-    assert "orders" not in answer.text
+        response = await client.get(path)
+    assert response.status_code == 401
+    assert "Sign in" in response.text
+    assert "orders" not in response.text
 
 
 @pytest.mark.parametrize("path", FORMS)
@@ -92,9 +92,9 @@ async def test_a_session_ends_at_sign_out_and_when_idle(service: ThreadedService
 async def test_a_foreign_host_name_is_refused(browser: Browser, host: str) -> None:
     """DNS rebinding: the page of evil.example reaches this port under its own name, with the browser's help."""
     for path in ("/topics", "/static/console.js", "/?token=x"):
-        answer = await browser.client.get(path, headers={"Host": host})
-        assert answer.status_code == 421
-        assert "orders" not in answer.text
+        response = await browser.client.get(path, headers={"Host": host})
+        assert response.status_code == 421
+        assert "orders" not in response.text
 
 
 async def test_only_the_port_of_the_console_counts(service: ThreadedService) -> None:
@@ -138,9 +138,9 @@ async def test_a_form_without_the_sessions_token_is_refused(browser: Browser, pa
         sessions = browser.state.sessions
         token = sessions.sign_in(sessions.new_token()).csrf
     form = {"csrf": token, "name": "forged", "confirm": "orders", "id": "billing", "subject": "payments-value"}
-    answer = await browser.client.post(path, data=form, headers={"Origin": ORIGIN})
-    assert answer.status_code == 403
-    assert "reload the page" in answer.text
+    response = await browser.client.post(path, data=form, headers={"Origin": ORIGIN})
+    assert response.status_code == 403
+    assert "reload the page" in response.text
     assert browser.state.audit.lines() == []
 
 
@@ -169,9 +169,9 @@ async def test_every_answer_has_the_headers_of_a_locked_page(browser: Browser) -
     "path", ["/static/../settings.py", "/static/%2e%2e/settings.py", "/static/..%2fapp.py", "/static//etc/passwd"]
 )
 async def test_static_files_are_those_of_the_folder(browser: Browser, path: str) -> None:
-    answer = await browser.client.get(path)
-    assert answer.status_code == 404
-    assert "import" not in answer.text
+    response = await browser.client.get(path)
+    assert response.status_code == 404
+    assert "import" not in response.text
 
 
 async def test_rates_are_limited_for_each_address(service: ThreadedService) -> None:
@@ -181,11 +181,11 @@ async def test_rates_are_limited_for_each_address(service: ThreadedService) -> N
     def client(host: str) -> httpx.AsyncClient:
         return httpx.AsyncClient(transport=httpx.ASGITransport(app=app, client=(host, 1)), base_url=ORIGIN)
 
-    async with client("127.0.0.1") as here, client("127.0.0.2") as there:
-        signing_in = [(await here.get("/", params={"token": "guess"})).status_code for _ in range(5)]
-        pages = [(await here.get("/topics")).status_code for _ in range(3)]
-        other = (await there.get("/topics")).status_code
-        changes = [(await there.post("/topics", headers={"Origin": ORIGIN})).status_code for _ in range(4)]
+    async with client("127.0.0.1") as one, client("127.0.0.2") as another:
+        signing_in = [(await one.get("/", params={"token": "guess"})).status_code for _ in range(5)]
+        pages = [(await one.get("/topics")).status_code for _ in range(3)]
+        other = (await another.get("/topics")).status_code
+        changes = [(await another.post("/topics", headers={"Origin": ORIGIN})).status_code for _ in range(4)]
     assert signing_in == [401, 401, 401, 429, 429]
     assert pages == [401, 429, 429]
     assert other == 401
@@ -194,13 +194,13 @@ async def test_rates_are_limited_for_each_address(service: ThreadedService) -> N
 
 @pytest.mark.parametrize(
     "path",
-    [each for each in FORMS if each not in ("/sign-out", "/theme", "/schemas/check", "/connectors/check", "/sql")],
+    [form for form in FORMS if form not in ("/sign-out", "/theme", "/schemas/check", "/connectors/check", "/sql")],
 )
 async def test_a_read_only_console_changes_nothing(service: ThreadedService, path: str) -> None:
     async with browsing(service.client_config, read_only=True) as browser:
-        answer = await browser.post(path, name="made", confirm="orders", id="billing", subject="payments-value")
-        assert answer.status_code == 403
-        assert "read-only" in answer.text
+        response = await browser.post(path, name="made", confirm="orders", id="billing", subject="payments-value")
+        assert response.status_code == 403
+        assert "read-only" in response.text
         assert browser.state.audit.lines() == []
 
 
@@ -213,7 +213,7 @@ async def test_a_read_only_console_offers_no_change(service: ThreadedService) ->
                 continue
             html = await browser.get(path)
             forms = set(re.findall(r'<form method="post" action="([^"]+)"', html))
-            offered = {each for each in forms if each not in ("/theme", "/sign-out", "/sql")}
+            offered = {form for form in forms if form not in ("/theme", "/sign-out", "/sql")}
             disabled = {"/topics/orders/configuration"}  # the configuration is shown in disabled fields
             assert offered <= disabled, path
             assert "read-only" in html
@@ -222,8 +222,8 @@ async def test_a_read_only_console_offers_no_change(service: ThreadedService) ->
 
 
 async def test_the_choice_of_colours_is_kept_and_leads_back_here_alone(browser: Browser) -> None:
-    answer = await browser.post("/theme", theme="dark", back="/topics?filter=a")
-    assert answer.headers["location"] == "/topics?filter=a"
+    response = await browser.post("/theme", theme="dark", back="/topics?filter=a")
+    assert response.headers["location"] == "/topics?filter=a"
     assert 'data-theme="dark"' in await browser.get("/topics")
     for foreign in ("//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", ""):
         assert (await browser.post("/theme", theme="light", back=foreign)).headers["location"] == "/"

@@ -44,12 +44,12 @@ class Provider:
 
     def authorize(self, location: str, user: str, groups: list[str]) -> dict[str, str]:
         """Return the query with which the provider leads back."""
-        asked = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
-        assert asked["redirect_uri"] == f"{URL}/callback"
-        assert asked["code_challenge_method"] == "S256"
+        query = {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
+        assert query["redirect_uri"] == f"{URL}/callback"
+        assert query["code_challenge_method"] == "S256"
         code = f"code-{len(self.codes)}"
-        self.codes[code] = {"user": user, "groups": groups, **asked}
-        return {"code": code, "state": asked["state"]}
+        self.codes[code] = {"user": user, "groups": groups, **query}
+        return {"code": code, "state": query["state"]}
 
     async def ask(self, url: str, form: Mapping[str, str] | None) -> Any:
         if url.endswith("/.well-known/openid-configuration"):
@@ -88,7 +88,7 @@ async def hosted(
     clock = SystemClock()
     sealer = Sealer(SECRET, clock)
     how = OidcSettings(ISSUER, CLIENT, URL, **settings)
-    made = Hosted(Oidc(how, clock, sealer, provider.ask), sealer, lambda who: Cluster(as_principal(service, who)))
+    made = Hosted(Oidc(how, clock, sealer, provider.ask), sealer, lambda user: Cluster(as_principal(service, user)))
     cluster = Cluster(as_principal(service, "User:console"))
     app = console_app(cluster, ConsoleSettings(**QUICK, sql_jobs=False), hosted=made)
     through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000))
@@ -117,13 +117,13 @@ async def test_a_person_signs_in_and_acts_as_a_principal_with_acls(service: Thre
     try:
         async with hosted(service, provider) as (app, client):
             assert (await client.get("/topics")).status_code == 401
-            answer = await sign_in(client, provider, "ada", [])
-            assert answer.status_code == 200
-            cookie = answer.headers.get_list("set-cookie")[0]
+            response = await sign_in(client, provider, "ada", [])
+            assert response.status_code == 200
+            cookie = response.headers.get_list("set-cookie")[0]
             assert {"HttpOnly", "SameSite=strict", "Secure", "Path=/"} <= set(cookie.split("; "))
-            cookies = answer.headers.get_list("set-cookie")
-            assert all(each.startswith("__Host-") and "Domain" not in each for each in cookies)
-            assert answer.headers["strict-transport-security"] == "max-age=31536000"
+            cookies = response.headers.get_list("set-cookie")
+            assert all(cookie.startswith("__Host-") and "Domain" not in cookie for cookie in cookies)
+            assert response.headers["strict-transport-security"] == "max-age=31536000"
             person = Person(app, client)
             page = await person.get("/topics")
             assert "orders" in page
@@ -180,9 +180,9 @@ async def test_a_token_that_is_not_for_this_sign_in_is_refused(
     provider = Provider()
     provider.changes = changes
     async with hosted(service, provider) as (_, client):
-        answer = await sign_in(client, provider, "ada", [])
-        assert answer.status_code == 401
-        assert text in problem(answer.text)
+        response = await sign_in(client, provider, "ada", [])
+        assert response.status_code == 401
+        assert text in problem(response.text)
         assert (await client.get("/topics")).status_code == 401
 
 
@@ -218,19 +218,19 @@ async def test_state_cookie_and_code_are_good_for_one_browser_and_once(service: 
         assert (await client.get("/callback", params=back)).status_code == 200
         assert (await client.get("/callback", params=back)).status_code == 401, "replayed"
         refused = await client.get("/sign-in")
-        answer = await client.get(
+        response = await client.get(
             "/callback",
             params={"error": "access_denied", "error_description": "<b>no</b>",
                     "state": parse_qs(urlsplit(refused.headers["location"]).query)["state"][0]},
         )  # fmt: skip
-        assert "<b>" not in answer.text
+        assert "<b>" not in response.text
 
 
 async def test_another_process_knows_the_session_and_a_changed_one_is_refused(service: ThreadedService) -> None:
     provider = Provider()
     async with hosted(service, provider) as (_, client), hosted(service, provider) as (_, other):
         await sign_in(client, provider, "ada", [])
-        [(name, value)] = [(each.name, each.value) for each in client.cookies.jar if "sign_in" not in each.name]
+        [(name, value)] = [(cookie.name, cookie.value) for cookie in client.cookies.jar if "sign_in" not in cookie.name]
         other.cookies.set(name, value or "")
         assert (await other.get("/topics")).status_code == 200
         body, _, mac = (value or "").partition(".")
@@ -259,8 +259,8 @@ def test_what_is_missing_is_named() -> None:
         secret_of({}, lambda name: name)
     with pytest.raises(KafkaError, match="JSON of a sign-in"):
         oidc_settings({"ODRADEK_CONSOLE_OIDC": '{"issuer": 1, "nonsense": 2}'}, lambda name: name)
-    found = oidc_settings(
+    settings = oidc_settings(
         {"ODRADEK_CONSOLE_OIDC_PARAMETER": "p"},
         lambda name: f'{{"issuer": "{ISSUER}", "client_id": "c", "url": "{URL}", "readers": ["r"]}}',
     )
-    assert found.readers == ("r",)
+    assert settings.readers == ("r",)

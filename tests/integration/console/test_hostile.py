@@ -79,8 +79,8 @@ def test_the_parser_finds_what_it_should() -> None:
 @pytest.mark.parametrize("path", SHOWN)
 async def test_what_looks_like_markup_is_text(service: ThreadedService, path: str) -> None:
     async with browsing(service.client_config) as browser:
-        answer = await browser.client.get(path)
-    text = answer.text
+        response = await browser.client.get(path)
+    text = response.text
     if path.partition("?")[0].endswith("/search"):
         lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith('data: "')]
         assert lines
@@ -97,18 +97,18 @@ async def test_hostile_text_is_shown_as_it_is(service: ThreadedService) -> None:
 
 async def test_an_error_that_quotes_markup_quotes_it_as_text(service: ThreadedService) -> None:
     async with browsing(service.client_config) as browser:
-        answer = await browser.post("/topics", name=HOSTILE)
-        assert answer.status_code == 400
-        assert "<script>alert" not in answer.text
+        response = await browser.post("/topics", name=HOSTILE)
+        assert response.status_code == 400
+        assert "<script>alert" not in response.text
         await browser.post("/groups/delete", id=HOSTILE, confirm=HOSTILE)
         assert "<script>alert" not in await browser.get("/audit")
 
 
 async def test_a_header_of_a_download_cannot_be_split(service: ThreadedService) -> None:
     async with browsing(service.client_config) as browser:
-        answer = await browser.client.get("/topics/orders%0d%0aSet-Cookie:%20a=b/records/download?as=csv")
-    assert answer.status_code in (400, 404)
-    assert "set-cookie" not in answer.headers
+        response = await browser.client.get("/topics/orders%0d%0aSet-Cookie:%20a=b/records/download?as=csv")
+    assert response.status_code in (400, 404)
+    assert "set-cookie" not in response.headers
 
 
 async def test_the_console_may_do_what_its_principal_may() -> None:
@@ -142,8 +142,8 @@ async def test_the_console_may_do_what_its_principal_may() -> None:
                 "/security/quotas": {"kind": "user", "name": "ada", "value": "1"},
             }
             for path, fields in refused.items():
-                answer = await browser.post(path, **fields)
-                assert answer.status_code in (403, 400), f"{path}: {answer.status_code}"
+                response = await browser.post(path, **fields)
+                assert response.status_code in (403, 400), f"{path}: {response.status_code}"
             outcomes = {line.outcome for line in browser.state.audit.lines()}
             assert "done" not in outcomes, browser.state.audit.lines()
             assert "ACL" in await browser.get("/security") or "AUTHORIZATION" in await browser.get("/security")

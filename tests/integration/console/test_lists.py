@@ -45,8 +45,8 @@ def log() -> Iterator[ThreadedService]:
 
 @pytest.fixture
 async def browser(log: ThreadedService) -> AsyncIterator[Browser]:
-    async with browsing(log.client_config, data_dir=log.data_dir) as found:
-        yield found
+    async with browsing(log.client_config, data_dir=log.data_dir) as signed_in:
+        yield signed_in
 
 
 def rows(html: str) -> list[list[str]]:
@@ -111,8 +111,8 @@ async def test_a_list_of_groups_asks_for_all_ends_and_descriptions_at_once(
 
     for name in ("list_offsets", "describe_consumer_groups", "list_consumer_group_offsets"):
         counted(name)
-    found = await describe_rows(admin, await list_groups(admin))
-    assert [(each.group, each.topics) for each in found] == [
+    rows_found = await describe_rows(admin, await list_groups(admin))
+    assert [(row.group, row.topics) for row in rows_found] == [
         ("alpha", ("left",)),
         ("beta", ("left", "right")),
         ("gamma", ("right",)),
@@ -124,8 +124,8 @@ async def test_a_list_of_groups_asks_for_all_ends_and_descriptions_at_once(
 
 async def test_a_group_that_goes_takes_no_other_from_the_list(browser: Browser) -> None:
     listed = [*await list_groups(browser.state.cluster.admin), GroupRow("gone", "Empty", "consumer")]
-    found = await describe_rows(browser.state.cluster.admin, listed)
-    assert [each.group for each in found] == ["alpha", "beta", "gamma"]
+    rows_found = await describe_rows(browser.state.cluster.admin, listed)
+    assert [row.group for row in rows_found] == ["alpha", "beta", "gamma"]
 
 
 async def test_a_deleted_topic_takes_no_lag_of_other_topics_away() -> None:
@@ -141,8 +141,8 @@ async def test_a_deleted_topic_takes_no_lag_of_other_topics_away() -> None:
 
 
 async def test_the_topics_list_has_retention_and_cleanup_policy(browser: Browser) -> None:
-    found = {row[1]: row[5:7] for row in rows(await browser.get("/topics"))}
-    assert found == {"left": ["delete", "1 h"], "right": ["compact", "\u2013"]}
+    columns_by_topic = {row[1]: row[5:7] for row in rows(await browser.get("/topics"))}
+    assert columns_by_topic == {"left": ["delete", "1 h"], "right": ["compact", "\u2013"]}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ async def test_configurations_that_may_not_be_read_leave_the_others() -> None:
         async with browsing(as_principal(service, "User:ada"), jobs=False) as browser:
             with pytest.raises(KafkaError) as refused:
                 await browser.state.cluster.admin.describe_configs(["open", "closed"])
-            found = await configs_of(browser.state.cluster.admin, ["open", "closed"], ["cleanup.policy"])
+            configs = await configs_of(browser.state.cluster.admin, ["open", "closed"], ["cleanup.policy"])
     assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert found == {"open": {"cleanup.policy": "delete"}}
+    assert configs == {"open": {"cleanup.policy": "delete"}}
 
 
 async def test_a_missing_topic_is_created_from_its_page(browser: Browser) -> None:
@@ -216,9 +216,9 @@ async def several() -> AsyncIterator[tuple[Browser, odradek.Admin]]:
 async def chosen(browser: Browser, do: str, *names: str) -> str:
     """Return the page that asks for a confirmation."""
     form = {"topic": list(names), "do": do, "csrf": await browser.csrf()}
-    answer = await browser.client.post("/topics-chosen", data=form, headers={"Origin": ORIGIN})
-    assert answer.status_code == 200
-    return answer.text
+    response = await browser.client.post("/topics-chosen", data=form, headers={"Origin": ORIGIN})
+    assert response.status_code == 200
+    return response.text
 
 
 async def test_several_topics_are_deleted_after_one_confirmation(several: tuple[Browser, odradek.Admin]) -> None:
@@ -240,12 +240,12 @@ async def test_several_topics_are_purged_and_a_compacted_one_says_why_not(
 ) -> None:
     browser, admin = several
     assert 'data-confirm="purge 3 topics"' in await chosen(browser, "purge", "a", "b", "c")
-    answer = await browser.post("/topics-chosen/change", topics="a b c", do="purge", confirm="purge 3 topics")
-    assert answer.status_code == 400, "that of POLICY_VIOLATION"
-    assert "2 of 3 topics" in answer.text
-    assert "only compacted" in answer.text
+    response = await browser.post("/topics-chosen/change", topics="a b c", do="purge", confirm="purge 3 topics")
+    assert response.status_code == 400, "that of POLICY_VIOLATION"
+    assert "2 of 3 topics" in response.text
+    assert "only compacted" in response.text
     begins = admin.list_offsets({TopicPartition(name, 0): "earliest" for name in "abc"})
-    assert {place.topic: at.offset for place, at in begins.items()} == {"a": 1, "b": 1, "c": 0}
+    assert {tp.topic: at.offset for tp, at in begins.items()} == {"a": 1, "b": 1, "c": 0}
     outcomes = {line.what: line.outcome for line in browser.state.audit.lines()}
     assert outcomes == {"a": "done", "b": "done", "c": "POLICY_VIOLATION"}
 

@@ -76,8 +76,8 @@ async def test_signing_out_ends_the_streams_of_the_session(console: RunningConso
         csrf = page.split('name="csrf" value="')[1].split('"')[0]
         async with client.stream("GET", LIVE[2]) as mine, other.stream("GET", LIVE[2]) as theirs:
             await until(lambda: streams.count == 2)
-            answer = await client.post("/sign-out", data={"csrf": csrf}, headers={"Origin": console.url})
-            assert answer.status_code == 303
+            response = await client.post("/sign-out", data={"csrf": csrf}, headers={"Origin": console.url})
+            assert response.status_code == 303
             text = "".join([part async for part in mine.aiter_text()])
             assert "The session has ended" in text
             assert streams.count == 1, "another session's goes on"

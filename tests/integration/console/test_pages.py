@@ -143,7 +143,7 @@ def test_every_page_is_in_the_list_above() -> None:
     streams = {route for route in routes if route.endswith(elsewhere)}
     patterns = [re.compile(re.sub(r"\\\{\w+(:\w+)?\\\}", "[^/]+", re.escape(route))) for route in routes - streams]
 
-    assert [each.pattern for each in patterns if not any(each.fullmatch(path) for path in shown)] == []
+    assert [pattern.pattern for pattern in patterns if not any(pattern.fullmatch(path) for path in shown)] == []
 
 
 PROBLEMS = {

@@ -54,39 +54,39 @@ def log() -> Any:
 
 @pytest.fixture
 async def cluster(log: ThreadedService) -> AsyncIterator[Cluster]:
-    async with Cluster(log.client_config) as found:
-        yield found
+    async with Cluster(log.client_config) as opened:
+        yield opened
 
 
 async def everything(cluster: Cluster) -> dict[tuple[int, int], Any]:
-    found: dict[tuple[int, int], Any] = {}
+    records: dict[tuple[int, int], Any] = {}
     async with aclosing(export(cluster, "t", "json", Filter())) as chunks:
         async for chunk in chunks:
             for line in chunk.splitlines():
                 record = json.loads(line)
-                found[record["partition"], record["offset"]] = record
-    return found
+                records[record["partition"], record["offset"]] = record
+    return records
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
 @pytest.mark.parametrize("limit", [7, 100, 500])
 async def test_pages_have_each_record_once(cluster: Cluster, newest_first: bool, limit: int) -> None:
-    seen: list[tuple[int, int]] = []
+    seen_places: list[tuple[int, int]] = []
     cursor, pages = "", 0
     while True:
         page = await browse(cluster, "t", newest_first=newest_first, limit=limit, cursor=cursor)
         assert 0 < len(page.records) <= limit
-        seen += [(each.partition, each.offset) for each in page.records]
+        seen_places += [(record.partition, record.offset) for record in page.records]
         cursor = page.older if newest_first else page.newer
         pages += 1
         if not cursor or (limit == 7 and pages == 12):
             break
 
-    assert len(seen) == len(set(seen))
+    assert len(seen_places) == len(set(seen_places))
     if limit > 7:
-        assert len(seen) == COUNT
+        assert len(seen_places) == COUNT
     for number in range(4):
-        offsets = [offset for partition, offset in seen if partition == number]
+        offsets = [offset for partition, offset in seen_places if partition == number]
         assert offsets == sorted(offsets, reverse=newest_first), "a partition keeps its order"
 
 
@@ -105,7 +105,7 @@ async def test_pages_of_many_partitions_are_in_the_order_of_time(newest_first: b
         async with Cluster(service.client_config) as cluster:
             while True:
                 page = await browse(cluster, "wide", newest_first=newest_first, limit=50, cursor=cursor)
-                times += [each.timestamp_ms for each in page.records]
+                times += [record.timestamp_ms for record in page.records]
                 cursor = page.older if newest_first else page.newer
                 if not cursor:
                     break
@@ -119,7 +119,7 @@ async def test_a_page_begins_where_it_is_asked_to(cluster: Cluster) -> None:
     empty = await browse(cluster, "t", partitions=[2])
 
     assert from_offset.records[0].offset == 20
-    assert sorted({each.partition for each in last.records}) == [0, 1, 3]
+    assert sorted({record.partition for record in last.records}) == [0, 1, 3]
     assert len(last.records) == 9
     assert at.records[0].timestamp_ms >= 1_700_000_005_000
     assert (empty.records, empty.older, empty.newer) == ((), "", "")
@@ -151,41 +151,41 @@ async def test_a_search_finds_what_matches_and_nothing_else(
 ) -> None:
     records = await everything(cluster)
     assert len(records) == COUNT
-    expected = {place for place, record in records.items() if holds(record)}
-    found: list[tuple[int, int]] = []
+    expected = {position for position, record in records.items() if holds(record)}
+    positions: list[tuple[int, int]] = []
     last = None
 
-    async for each in search(cluster, "t", wanted, newest_first=newest_first, limit=COUNT):
-        if isinstance(each, Progress):
-            last = each
+    async for part in search(cluster, "t", wanted, newest_first=newest_first, limit=COUNT):
+        if isinstance(part, Progress):
+            last = part
         else:
-            found += [(record.partition, record.offset) for record in each]
+            positions += [(record.partition, record.offset) for record in part]
 
-    assert len(found) == len(set(found))
-    assert set(found) == expected
+    assert len(positions) == len(set(positions))
+    assert set(positions) == expected
     assert last == Progress(COUNT, COUNT, len(expected), is_finished=True)
 
 
 async def test_a_search_in_many_windows_has_each_record_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "_WINDOW_MIN", 7)
     monkeypatch.setattr(searching, "_FIRST_ROUND", 1)
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     scanned: list[int] = []
 
-    async for each in search(cluster, "t", Filter(where="offset >= 0"), limit=COUNT):
-        if isinstance(each, Progress):
-            scanned.append(each.scanned)
+    async for part in search(cluster, "t", Filter(where="offset >= 0"), limit=COUNT):
+        if isinstance(part, Progress):
+            scanned.append(part.scanned)
         else:
-            found += [(record.partition, record.offset) for record in each]
+            positions += [(record.partition, record.offset) for record in part]
 
-    assert len(found) == len(set(found)) == COUNT
+    assert len(positions) == len(set(positions)) == COUNT
     assert scanned == sorted(scanned)
     assert scanned[-1] == COUNT
 
 
 async def test_a_search_stops_at_its_limit_and_when_it_is_closed(cluster: Cluster) -> None:
-    found = [each async for each in search(cluster, "t", Filter(text="alpha"), limit=5)]
-    assert sum(len(each) for each in found if not isinstance(each, Progress)) == 5
+    parts = [part async for part in search(cluster, "t", Filter(text="alpha"), limit=5)]
+    assert sum(len(part) for part in parts if not isinstance(part, Progress)) == 5
 
     searching = search(cluster, "t", Filter(text="alpha"))
     await anext(searching)
@@ -194,26 +194,26 @@ async def test_a_search_stops_at_its_limit_and_when_it_is_closed(cluster: Cluste
         await anext(searching)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-async def test_a_file_has_the_matching_records(cluster: Cluster, kind: str) -> None:
+@pytest.mark.parametrize("file_type", ["csv", "json", "parquet"])
+async def test_a_file_has_the_matching_records(cluster: Cluster, file_type: str) -> None:
     records = await everything(cluster)
-    expected = {place for place, record in records.items() if "Key-7" in (record["key"] or "")}
+    expected = {position for position, record in records.items() if "Key-7" in (record["key"] or "")}
 
-    data = b"".join([chunk async for chunk in export(cluster, "t", kind, Filter(key="Key-7"))])
+    data = b"".join([chunk async for chunk in export(cluster, "t", file_type, Filter(key="Key-7"))])
 
-    if kind == "csv":
+    if file_type == "csv":
         rows = list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-        found = {(int(row["partition"]), int(row["offset"])) for row in rows}
+        positions = {(int(row["partition"]), int(row["offset"])) for row in rows}
         assert all(row["timestamp"].startswith("2023-11-14T22:") for row in rows)
-    elif kind == "json":
+    elif file_type == "json":
         rows = [json.loads(line) for line in data.splitlines()]
-        found = {(row["partition"], row["offset"]) for row in rows}
+        positions = {(row["partition"], row["offset"]) for row in rows}
         assert all(from_json(line).key for line in data.splitlines()), "produce --json reads it back"
     else:
         table = pq.read_table(io.BytesIO(data))
-        found = set(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+        positions = set(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
         assert table.schema.names == ["partition", "offset", "timestamp", "key", "value", "headers"]
-    assert found == expected
+    assert positions == expected
 
 
 async def test_a_file_ends_at_its_limit_and_an_empty_one_is_whole(cluster: Cluster) -> None:
@@ -228,11 +228,11 @@ async def test_a_tail_shows_what_arrives_and_matches(cluster: Cluster) -> None:
         await anext(arriving)
         for text in ("wanted 1", "other", "wanted 2"):
             await produce(cluster, "live", [await encoded(cluster, "live", RecordForm(None, text))])
-        seen, shown = 0, []
+        seen_count, shown = 0, []
         async with asyncio.timeout(60):
-            async for each in arriving:
-                seen += each.seen
-                shown += [record.value.text for record in each.records]
-                if seen == 3:
+            async for part in arriving:
+                seen_count += part.seen
+                shown += [record.value.text for record in part.records]
+                if seen_count == 3:
                     break
     assert shown == ["wanted 1", "wanted 2"]

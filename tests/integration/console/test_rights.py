@@ -66,18 +66,18 @@ PAGES = sorted(
 
 def whole(service: ThreadedService) -> dict[str, Any]:
     """Return what a change could change."""
-    place = odradek.TopicPartition("secret", 0)
+    tp = odradek.TopicPartition("secret", 0)
     with odradek.Admin(**service.client_config) as admin:
         return {
-            "topics": {name: found.partition_count for name, found in admin.describe_topics().items()},
+            "topics": {name: topic.partition_count for name, topic in admin.describe_topics().items()},
             "configs": {name: entry.value for name, entry in admin.describe_configs(["secret"])["secret"].items()},
-            "ends": {to: admin.list_offsets({place: to})[place].offset for to in ("earliest", "latest")},
+            "ends": {to: admin.list_offsets({tp: to})[tp].offset for to in ("earliest", "latest")},
             "committed": admin.list_consumer_group_offsets("hidden"),
             "acls": sorted(map(str, admin.describe_acls())),
             "users": admin.list_users(),
             "quotas": str(admin.describe_client_quotas()),
-            "tables": [(each.name, each.state) for each in admin.list_tables()],
-            "triggers": [(each.name, each.state) for each in admin.list_triggers()],
+            "tables": [(table.name, table.state) for table in admin.list_tables()],
+            "triggers": [(trigger.name, trigger.state) for trigger in admin.list_triggers()],
         }
 
 
@@ -107,9 +107,9 @@ async def test_a_principal_without_rights_changes_nothing(closed: ThreadedServic
     before = whole(closed)
     async with browsing(as_principal(closed, "User:nobody"), jobs=False) as browser:
         for path, fields in FORMS.items():
-            answer = await browser.post(path.replace("{name}", "secret"), **fields)
-            assert 400 <= answer.status_code < 500, f"{path}: {answer.status_code}"
-            assert "Traceback" not in answer.text, path
+            response = await browser.post(path.replace("{name}", "secret"), **fields)
+            assert 400 <= response.status_code < 500, f"{path}: {response.status_code}"
+            assert "Traceback" not in response.text, path
         done = [line for line in browser.state.audit.lines() if line.outcome == "done"]
         assert done == []
         noted = {line.action for line in browser.state.audit.lines()}
@@ -133,7 +133,7 @@ async def test_a_principal_without_rights_sees_nothing(closed: ThreadedService) 
         for path in PAGES:
             if path in endless:
                 continue
-            answer = await asyncio.wait_for(browser.client.get(path + queries.get(path, "")), 60)
-            assert answer.status_code < 500, f"{path}: {answer.text[:300]}"
+            response = await asyncio.wait_for(browser.client.get(path + queries.get(path, "")), 60)
+            assert response.status_code < 500, f"{path}: {response.text[:300]}"
             for hidden in (SECRET, "User:root", ">ada<", ">kept<", ">hidden<"):
-                assert hidden not in answer.text, f"{hidden} in {path}"
+                assert hidden not in response.text, f"{hidden} in {path}"

@@ -28,7 +28,7 @@ async def test_a_job_is_started_counts_and_is_stopped(browser: Browser, service:
     await browser.done("/sql/start", name="pages", text=SCRIPT)
     jobs = browser.state.sql_jobs
     [job] = jobs.rows()
-    while job.state == "running" and not any(each.total_rows == 30 for each in job.queries):
+    while job.state == "running" and not any(query.total_rows == 30 for query in job.queries):
         await asyncio.sleep(0.5)  # however long Spark takes: the test's own time-out is for what hangs
         [job] = jobs.rows()
     assert job.state == "running", job.log
@@ -45,4 +45,4 @@ async def test_a_job_is_started_counts_and_is_stopped(browser: Browser, service:
         await asyncio.sleep(0.5)
         [job] = jobs.rows()
     assert job.state == "finished", job.log
-    assert "by_page".upper() in {each.upper() for each in await browser.state.cluster.admin.list_topics()}
+    assert "by_page".upper() in {topic.upper() for topic in await browser.state.cluster.admin.list_topics()}

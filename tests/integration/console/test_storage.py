@@ -25,13 +25,13 @@ def cluster_of(service: ThreadedService) -> Cluster:
 async def test_the_pieces_of_a_partition_cover_its_offsets_without_gap(service: ThreadedService) -> None:
     async with cluster_of(service) as cluster, cluster.open_store() as store:
         for number in range(3):
-            found = await store.segments("orders", number)
-            at = found.log_start_offset
-            for piece in found.pieces:
+            stored = await store.segments("orders", number)
+            at = stored.log_start_offset
+            for piece in stored.pieces:
                 assert piece.base_offset == at
                 assert piece.size_bytes > 0
                 at = piece.end_offset
-            assert at == found.next_offset > 0
+            assert at == stored.next_offset > 0
 
 
 async def test_a_partition_that_is_not_there_is_named(service: ThreadedService) -> None:
@@ -50,11 +50,11 @@ async def test_without_the_store_the_page_says_what_to_do(service: ThreadedServi
 async def test_records_in_flight_are_those_a_member_holds(service: ThreadedService) -> None:
     async with cluster_of(service) as cluster, cluster.open_store() as store:
         runs = await store.in_flight("mails")
-        members = {each.member for each in (await describe_group(cluster.admin, "mails")).members}
-    acquired = [each for each in runs if each.state == "acquired"]
-    assert sum(each.end_offset - each.first_offset for each in acquired) == 5
-    assert {each.member for each in acquired} <= members
-    assert all(each.deliveries == 1 and each.lock_until_ms for each in acquired)
+        members = {member.member for member in (await describe_group(cluster.admin, "mails")).members}
+    acquired = [run for run in runs if run.state == "acquired"]
+    assert sum(run.end_offset - run.first_offset for run in acquired) == 5
+    assert {run.member for run in acquired} <= members
+    assert all(run.deliveries == 1 and run.lock_until_ms for run in acquired)
 
 
 async def test_a_key_that_stands_in_two_partitions_is_named(service: ThreadedService) -> None:
@@ -66,12 +66,14 @@ async def test_a_key_that_stands_in_two_partitions_is_named(service: ThreadedSer
             for _ in range(10):
                 await producer.send("skewed", b"v", None, partition=0)
             await producer.flush()
-        found = await key_skew(cluster, "skewed", 1_000)
+        skew = await key_skew(cluster, "skewed", 1_000)
         with pytest.raises(KafkaError, match="sample"):
             await key_skew(cluster, "skewed", 0)
-    assert [(each.key, each.records, each.partitions) for each in found.moved] == [("torn", 40, (0, 1))]
-    assert [each.without_key for each in found.partitions] == [10, 0]
-    assert found.imbalance == pytest.approx(30 / 25)
+    assert [(moved_key.key, moved_key.records, moved_key.partitions) for moved_key in skew.moved] == [
+        ("torn", 40, (0, 1))
+    ]
+    assert [partition.without_key for partition in skew.partitions] == [10, 0]
+    assert skew.imbalance == pytest.approx(30 / 25)
 
 
 @pytest.mark.parametrize("copies", [True, False])

@@ -48,10 +48,10 @@ async def test_a_table_from_its_serving_to_its_drop(browser: Browser, service: T
     ],
 )
 async def test_a_refusal_is_shown_in_place(browser: Browser, path: str, fields: dict[str, str], text: str) -> None:
-    answer = await browser.post(path, **fields)
+    response = await browser.post(path, **fields)
 
-    assert 400 <= answer.status_code < 500, answer.status_code
-    assert text in problem(answer.text).replace("&#39;", "'")
+    assert 400 <= response.status_code < 500, response.status_code
+    assert text in problem(response.text).replace("&#39;", "'")
 
 
 async def test_a_service_without_tables_says_so(service: ThreadedService) -> None:

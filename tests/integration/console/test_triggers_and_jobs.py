@@ -16,7 +16,7 @@ URL = "http://127.0.0.1:9/hook"
 
 def known(service: ThreadedService) -> dict[str, Trigger]:
     with odradek.Admin(**service.client_config) as admin:
-        return {each.name: each for each in admin.list_triggers()}
+        return {trigger.name: trigger for trigger in admin.list_triggers()}
 
 
 async def test_a_trigger_from_its_creation_to_its_deletion(browser: Browser, service: ThreadedService) -> None:
@@ -97,11 +97,11 @@ async def test_a_trigger_from_its_creation_to_its_deletion(browser: Browser, ser
     ],
 )  # fmt: skip
 async def test_a_refusal_is_shown_in_place(browser: Browser, path: str, fields: dict[str, str], text: str) -> None:
-    answer = await browser.post(path, **fields)
+    response = await browser.post(path, **fields)
 
-    assert 400 <= answer.status_code < 500, answer.status_code
-    assert text in problem(answer.text).replace("&#39;", "'")
-    assert "Traceback" not in answer.text
+    assert 400 <= response.status_code < 500, response.status_code
+    assert text in problem(response.text).replace("&#39;", "'")
+    assert "Traceback" not in response.text
 
 
 async def test_a_run_is_started_watched_and_stopped(browser: Browser) -> None:

@@ -193,9 +193,9 @@ async def test_the_cluster_and_groups_say_what_the_caller_may_do(engine: Engine)
 async def test_a_share_group_is_not_described_as_a_consumer_group(engine: Engine) -> None:
     await engine.share_groups.heartbeat(_joining("s"))
     for version in versions(ApiKey.CONSUMER_GROUP_DESCRIBE):
-        [found] = (await ask(engine, ApiKey.CONSUMER_GROUP_DESCRIBE, version, {"group_ids": ["s"]})).groups
-        assert (found.error_code, found.group_state, found.members) == (ErrorCode.GROUP_ID_NOT_FOUND, "", ())
-        assert found.error_message == "group 's' is a share group: use ShareGroupDescribe"
+        [group] = (await ask(engine, ApiKey.CONSUMER_GROUP_DESCRIBE, version, {"group_ids": ["s"]})).groups
+        assert (group.error_code, group.group_state, group.members) == (ErrorCode.GROUP_ID_NOT_FOUND, "", ())
+        assert group.error_message == "group 's' is a share group: use ShareGroupDescribe"
 
 
 def _joining(group_id: str) -> Any:

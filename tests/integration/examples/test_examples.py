@@ -83,7 +83,7 @@ def test_the_web_service_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_example_without_its_libraries_ends_in_one_sentence(
     name: str, module: str, packages: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for loaded in [each for each in sys.modules if each.split(".")[0] == module]:
+    for loaded in [name for name in sys.modules if name.split(".")[0] == module]:
         monkeypatch.setitem(sys.modules, loaded, None)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SystemExit) as ended:
@@ -92,7 +92,7 @@ def test_an_example_without_its_libraries_ends_in_one_sentence(
     assert "pip install 'odradek[local" in str(ended.value)
     section = PAGE[: PAGE.index(f"examples/{name}.py")].rpartition("\n## ")[2]
     assert "Needs " in section, "the page says it above the example"
-    assert all(each in section for each in packages.split(", "))
+    assert all(package in section for package in packages.split(", "))
 
 
 def test_the_web_service_runs_as_a_program(tmp_path: Path) -> None:

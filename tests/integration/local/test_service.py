@@ -205,8 +205,8 @@ async def test_a_taken_port_is_a_clear_error_and_leaves_nothing_open(service: Lo
 class Stuck:
     """A function that never answers, or answers nonsense."""
 
-    def __init__(self, answer: Any = None) -> None:
-        self._answer = answer
+    def __init__(self, response: Any = None) -> None:
+        self._answer = response
 
     async def handle(self, event: Any, context: Any) -> Any:
         if self._answer is None:

@@ -53,7 +53,9 @@ def page(name: str) -> str:
 def blocks(name: str, language: str = "") -> list[str]:
     """Return the blocks of code of a page."""
     return [
-        code for kind, code in re.findall(r"^```(\w*)\n(.*?)^```", page(name), re.DOTALL | re.M) if kind == language
+        code
+        for code_language, code in re.findall(r"^```(\w*)\n(.*?)^```", page(name), re.DOTALL | re.M)
+        if code_language == language
     ]
 
 
@@ -145,7 +147,7 @@ def test_a_platform_engineer_keeps_a_cluster_file(environment: Environment, fold
     [whole] = blocks("cluster-file.md", "yaml")
     sections = re.split(r"^(?=\w)", whole, flags=re.M)  # without a bucket, a file of a schema and a server of SQL
     (folder / "cluster.yaml").write_text(
-        "".join(each for each in sections if each[:6] in ("topics", "users:", "quotas"))
+        "".join(section for section in sections if section[:6] in ("topics", "users:", "quotas"))
     )
     with person.service():
         person.types("odradek apply -f cluster.yaml --check", code=1)

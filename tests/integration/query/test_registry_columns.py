@@ -30,8 +30,8 @@ def test_both_versions_are_read_by_the_newest(log: LiveLog, schema_type: str, ke
     assert fetched == values
 
     sql = f'SELECT {", ".join(COLUMNS)} FROM visits ORDER BY "offset"'
-    answer = odradek.query(sql, log.data_dir)
-    assert [tuple(row[name] for name in COLUMNS) for row in answer.to_pylist()] == rows
+    response = odradek.query(sql, log.data_dir)
+    assert [tuple(row[name] for name in COLUMNS) for row in response.to_pylist()] == rows
     [one] = odradek.query("SELECT sum(place.x) x, sum(octet_length(value)) v FROM visits", log.data_dir).to_pylist()
     assert one == {"x": sum(row[2]["x"] for row in rows), "v": sum(map(len, values))}
 

@@ -105,10 +105,10 @@ def test_filters_skip_row_groups_of_objects(log: LiveLog, monkeypatch: pytest.Mo
     for sql in ("SELECT sum(delay) FROM flights", "SELECT sum(delay) FROM flights WHERE delay = 5"):
         read.clear()
         columns.clear()
-        answer = odradek.query(sql, log.data_dir).to_pylist()
+        response = odradek.query(sql, log.data_dir).to_pylist()
         sizes.append(sum(read))
         assert columns == {"delay"}, "no value is read, not even for a sample"
-    assert answer[0] == {"sum(delay)": 5}
+    assert response[0] == {"sum(delay)": 5}
     assert sizes[1] < sizes[0], "row groups are skipped by their statistics"
     columns.clear()
     odradek.query("SELECT max(note) FROM flights", log.data_dir)

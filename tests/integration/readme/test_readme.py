@@ -45,13 +45,13 @@ def test_the_quick_start_runs_twice(tmp_path: Path) -> None:
 def test_the_quick_start_of_a_kafka_client_delivers_and_says_if_it_does_not(tmp_path: Path) -> None:
     _, example = re.findall(r"```python\n(.*?)```", QUICK_START, re.DOTALL)
     with odradek.local(tmp_path / "data", kafka_port=0) as service:  # type: ignore[operator]
-        here = example.replace("127.0.0.1:9092", service.kafka_bootstrap_servers)
-        assert here != example
-        missing = here.replace('"bootstrap.servers"', '"message.timeout.ms": 2000, "bootstrap.servers"')
+        adapted = example.replace("127.0.0.1:9092", service.kafka_bootstrap_servers)
+        assert adapted != example
+        missing = adapted.replace('"bootstrap.servers"', '"message.timeout.ms": 2000, "bootstrap.servers"')
         assert "KafkaError" in ran(missing, tmp_path), "a record that is lost is told"
         with odradek.Admin(**service.client_config) as admin:
             admin.create_topics(["orders"])
-        assert [ran(here, tmp_path) for _ in range(2)] == ["delivered\n"] * 2
+        assert [ran(adapted, tmp_path) for _ in range(2)] == ["delivered\n"] * 2
 
 
 def test_the_documents_it_names_exist() -> None:

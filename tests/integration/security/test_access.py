@@ -420,8 +420,8 @@ async def test_who_may_not_delete_a_topic_is_told_so_whatever_the_quota(world: W
     names = [{"name": name, "topic_id": None} for name in ("own", "own2", "secret")]
     await world.engine.topics.create("own2", 1)
     await add(world.engine, allow(MALLORY, Op.ALL, topic="own2"))
-    answer = await ask_as(world.engine, MALLORY, ApiKey.DELETE_TOPICS, {"topics": names, "timeout": 1_000})
-    assert [each.error_code for each in answer.responses] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED, TOPIC]
+    response = await ask_as(world.engine, MALLORY, ApiKey.DELETE_TOPICS, {"topics": names, "timeout": 1_000})
+    assert [response.error_code for response in response.responses] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED, TOPIC]
 
 
 async def test_the_configuration_of_a_group_can_be_granted(world: World) -> None:
