@@ -1,4 +1,4 @@
-"""Where the CPU of a process goes: it, all below it, and those of them that have ended, from /proc.
+"""CPU of a process: its own, that of all below it, and of those that have ended, from /proc.
 
 tasks       Java's threads, without those below
 compiling   Java's compilers of bytecode

@@ -73,7 +73,7 @@ CREATE STREAM near WITH (KAFKA_TOPIC = 'near', VALUE_FORMAT = 'KAFKA') AS
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a topology took."""
+    """Duration and CPU time of a topology."""
 
     seconds: float
     cpu_s: Mapping[str, float]  # by part

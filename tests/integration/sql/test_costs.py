@@ -1,4 +1,4 @@
-"""What a query makes Spark do: micro-batches, sorts and processes, which are counted, not timed.
+"""Work of a query on Spark: micro-batches, sorts and processes, which are counted, not timed.
 
 Slow: three streaming queries.
 """
