@@ -55,15 +55,8 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     configs = {"cleanup.policy": "compact", "retention.ms": "86400000", "preallocate": "true"}
     assert found.topics == {"orders": TopicEntry(6, configs), "plain": TopicEntry(None, {})}
     assert found.users == {"ada": UserEntry("ADA_PASSWORD"), "ben": UserEntry("", str(tmp_path / "ben.txt"))}
-    denied = AclBinding(
-        ResourceType.TOPIC,
-        "audit.",
-        PatternType.PREFIXED,
-        "User:*",
-        "192.0.2.1",
-        AclOperation.WRITE,
-        AclPermission.DENY,
-    )
+    write, deny = AclOperation.WRITE, AclPermission.DENY
+    denied = AclBinding(ResourceType.TOPIC, "audit.", PatternType.PREFIXED, "User:*", "192.0.2.1", write, deny)
     assert found.acls is not None
     assert len(found.acls) == 4
     assert denied in found.acls

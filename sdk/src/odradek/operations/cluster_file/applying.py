@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from odradek.errors import KafkaError
 from odradek.operations.cluster import Cluster
@@ -83,11 +82,13 @@ class _Applying:
             await self._change_topic(change)
 
     async def _change_topic(self, change: Change) -> None:
-        configs = {each.field: each.after for each in change.differences if each.field != "partitions"}
+        configs = {
+            difference.field: difference.after for difference in change.differences if difference.field != "partitions"
+        }
         values = {name: value for name, value in configs.items() if value is not None}
         if configs:
             await self._admin.alter_topic_configs(change.key, values, delete=configs.keys() - values.keys())
-        if any(each.field == "partitions" for each in change.differences):
+        if any(difference.field == "partitions" for difference in change.differences):
             await self._admin.create_partitions({change.key: change.after.partitions})
 
     async def _users(self, change: Change) -> None:
@@ -103,7 +104,9 @@ class _Applying:
             await self._admin.delete_acls(exactly(change.key))
 
     async def _quotas(self, change: Change) -> None:
-        values: dict[str, float | None] = {each.field: change.after.get(each.field) for each in change.differences}
+        values: dict[str, float | None] = {
+            difference.field: change.after.get(difference.field) for difference in change.differences
+        }
         if change.action is Action.DELETE:
             values = dict.fromkeys(change.before)
         await self._admin.alter_client_quotas(change.key, values)
@@ -113,7 +116,7 @@ class _Applying:
         if change.action is Action.DELETE:
             await asyncio.to_thread(registry.delete_subject, change.key)
             return
-        fields = {each.field for each in change.differences}
+        fields = {difference.field for difference in change.differences}
         if change.after.compatibility or "compatibility" in fields:
             await asyncio.to_thread(registry.set_level, change.key, change.after.compatibility)
         if change.action is Action.CREATE or "schema" in fields:
@@ -154,8 +157,3 @@ def _statement(change: Change, present: SqlEntry) -> str:
     if kind == "insert":
         return f"TERMINATE `{present.query_ids[change.before]}`;"
     return f"DROP {kind.upper()} `{name}`;"
-
-
-def summary(plan: Plan) -> dict[str, Any]:
-    """Return how many entries a plan creates, changes and deletes."""
-    return {action.value: sum(each.action is action for each in plan.changes) for action in Action}

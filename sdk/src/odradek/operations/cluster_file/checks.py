@@ -17,7 +17,7 @@ from odradek.operations.connectors import HIDDEN, Connectors
 
 async def problems(cluster: Cluster, plan: Plan, environ: Mapping[str, str]) -> list[str]:
     """Return why changes of a plan would fail, as far as can be told without making them."""
-    found = list(plan.problems)
+    refusals = list(plan.problems)
     for change in plan.changes:
         if change.action is Action.DELETE:
             continue
@@ -27,12 +27,12 @@ async def problems(cluster: Cluster, plan: Plan, environ: Mapping[str, str]) -> 
             elif change.section == "users":
                 password(change.after, environ)
             elif change.section == "schemas" and change.action is Action.CHANGE:
-                found += await _incompatible(cluster, change)
+                refusals += await _incompatible(cluster, change)
             elif change.section == "connectors":
-                found += await asyncio.to_thread(_connector_problems, cluster, change)
+                refusals += await asyncio.to_thread(_connector_problems, cluster, change)
         except KafkaError as error:
-            found.append(f"{change.name}: {error.message}")
-    return found
+            refusals.append(f"{change.name}: {error.message}")
+    return refusals
 
 
 async def _check_topic(cluster: Cluster, name: str, entry: TopicEntry) -> None:
@@ -41,7 +41,7 @@ async def _check_topic(cluster: Cluster, name: str, entry: TopicEntry) -> None:
 
 
 async def _incompatible(cluster: Cluster, change: Change) -> list[str]:
-    fields = {each.field for each in change.differences}
+    fields = {difference.field for difference in change.differences}
     if fields != {"schema"}:  # the level changes first: the registry checks the schema by the new one
         return []
     registry = await cluster.registry()

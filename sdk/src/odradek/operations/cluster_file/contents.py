@@ -112,8 +112,8 @@ def document(contents: ClusterFile) -> dict[str, Any]:
     return _without_empty(sections)
 
 
-def _without_empty(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value not in (None, "", {}, [])}
+def _without_empty(section: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in section.items() if value not in (None, "", {}, [])}
 
 
 def _topic(entry: TopicEntry) -> dict[str, Any]:
@@ -126,8 +126,8 @@ def _user(entry: UserEntry) -> dict[str, Any]:
 
 def _schema(entry: SchemaEntry) -> dict[str, Any]:
     references = [{"name": ref.name, "subject": ref.subject, "version": ref.version} for ref in entry.references]
-    found = {"type": entry.type, "compatibility": entry.compatibility, "schema": entry.text, "references": references}
-    return _without_empty(found)
+    schema = {"type": entry.type, "compatibility": entry.compatibility, "schema": entry.text, "references": references}
+    return _without_empty(schema)
 
 
 def _acls(acls: Iterable[AclBinding]) -> list[dict[str, Any]]:

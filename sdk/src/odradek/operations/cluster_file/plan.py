@@ -81,12 +81,12 @@ def make_plan(wanted: ClusterFile, present: ClusterFile, *, prune: bool = False)
     making = _Making(prune)
     if present.topics is not None and present.sql is not None:  # topics of streams and tables are their statements'
         own = present.sql.topics - (wanted.topics or {}).keys()
-        present = replace(present, topics={name: each for name, each in present.topics.items() if name not in own})
+        present = replace(present, topics={name: entry for name, entry in present.topics.items() if name not in own})
     for section in wanted.sections:
         getattr(making, f"_{section}")(getattr(wanted, section), getattr(present, section))
-    deletions = [each for each in making.changes if each.action is Action.DELETE]
+    deletions = [change for change in making.changes if change.action is Action.DELETE]
     return Plan(
-        tuple(each for each in making.changes if each.action is not Action.DELETE) + tuple(reversed(deletions)),
+        tuple(change for change in making.changes if change.action is not Action.DELETE) + tuple(reversed(deletions)),
         tuple(making.beyond),
         tuple(making.problems),
     )
@@ -144,10 +144,10 @@ class _Making:
         for entity, values in after.items():
             existing = before.get(entity, {})
             name = f"quotas of {entity_text(entity)}"
-            found = list(self._of_mapping(name, "", existing, values))
+            differences = list(self._of_mapping(name, "", existing, values))
             action = Action.CHANGE if existing else Action.CREATE
-            if found:
-                self._add(action, "quotas", name, entity, existing, values, tuple(found))
+            if differences:
+                self._add(action, "quotas", name, entity, existing, values, tuple(differences))
         for entity, values in before.items():
             if entity not in after:
                 name = f"quotas of {entity_text(entity)}"
@@ -188,10 +188,10 @@ class _Making:
                         "${provider:path:key}"
                     )
                     continue
-                found = _of_connector(old or {}, config)
-                if old is None or found:
+                differences = _of_connector(old or {}, config)
+                if old is None or differences:
                     action = Action.CREATE if old is None else Action.CHANGE
-                    self._add(action, "connectors", title, (group, name), old, config, found)
+                    self._add(action, "connectors", title, (group, name), old, config, differences)
             for name in existing.keys() - connectors.keys():
                 if self._prune:
                     self._add(Action.DELETE, "connectors", f"connector {name}", (group, name), existing[name], None)
@@ -213,8 +213,8 @@ class _Making:
             elif name not in existing:
                 self._add(Action.CREATE, "sql", shown, name, None, text)
             elif existing[name] and not statements.same(text, existing[name]):
-                found = (Difference("statement", " ".join(existing[name].split()), " ".join(text.split())),)
-                self._add(Action.CHANGE, "sql", shown, name, existing[name], text, found)
+                differences = (Difference("statement", " ".join(existing[name].split()), " ".join(text.split())),)
+                self._add(Action.CHANGE, "sql", shown, name, existing[name], text, differences)
         for name in statements.in_order(existing):
             is_wanted = name in wanted or (
                 name.startswith("insert/") and any(statements.same(existing[name], text) for text in wanted.values())
@@ -236,23 +236,23 @@ class _Making:
         self, section: str, name: str, key: Any, before: Any, after: Any, differences: Iterable[Difference]
     ) -> None:
         """Add a change if something differs; what only the service has counts where it is pruned."""
-        found = []
-        for each in differences:
-            if each.after is not None or self._prune:
-                found.append(each)
+        counted = []
+        for difference in differences:
+            if difference.after is not None or self._prune:
+                counted.append(difference)
             else:
-                self.beyond.append(f"{name}: {each.field} {each.before}")
-        if found:
-            self._add(Action.CHANGE, section, name, key, before, after, found)
+                self.beyond.append(f"{name}: {difference.field} {difference.before}")
+        if counted:
+            self._add(Action.CHANGE, section, name, key, before, after, counted)
 
     def _of_mapping(
         self, name: str, prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]
     ) -> Iterator[Difference]:
-        for each in _differences(before, after, prefix):
-            if each.after is not None or self._prune:
-                yield each
+        for difference in _differences(before, after, prefix):
+            if difference.after is not None or self._prune:
+                yield difference
             else:
-                self.beyond.append(f"{name}: {each.field} {each.before}")
+                self.beyond.append(f"{name}: {difference.field} {difference.before}")
 
     def _surplus(self, section: str, title: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         for key, entry in before.items():
@@ -273,19 +273,19 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any], prefix: st
 
 
 def _of_topic(before: TopicEntry, after: TopicEntry) -> tuple[Difference, ...]:
-    found = list(_differences(before.configs, after.configs))
+    differences = list(_differences(before.configs, after.configs))
     if after.partitions is not None and after.partitions != before.partitions:
-        found.insert(0, Difference("partitions", _text(before.partitions), _text(after.partitions)))
-    return tuple(found)
+        differences.insert(0, Difference("partitions", _text(before.partitions), _text(after.partitions)))
+    return tuple(differences)
 
 
 def _of_schema(before: SchemaEntry, after: SchemaEntry) -> tuple[Difference, ...]:
-    found = []
+    differences = []
     if after.compatibility != before.compatibility:  # without one in the file it returns to the default, if pruned
-        found.append(Difference("compatibility", before.compatibility or None, after.compatibility or None))
+        differences.append(Difference("compatibility", before.compatibility or None, after.compatibility or None))
     if before.type != after.type or before.references != after.references or not _same_schema(before.text, after):
-        found.append(Difference("schema", pretty(before.text), pretty(after.text)))
-    return tuple(found)
+        differences.append(Difference("schema", pretty(before.text), pretty(after.text)))
+    return tuple(differences)
 
 
 def _same_schema(text: str, entry: SchemaEntry) -> bool:
@@ -295,14 +295,14 @@ def _same_schema(text: str, entry: SchemaEntry) -> bool:
 def _of_connector(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
     """A connector's configuration is replaced as a whole: what the file does not name is removed in any case."""
     kept = {"name", *(name for name, value in after.items() if value == HIDDEN)}
-    wanted, existing = ({key: value for key, value in each.items() if key not in kept} for each in (after, before))
+    wanted, existing = ({key: value for key, value in config.items() if key not in kept} for config in (after, before))
     return tuple(
         Difference(
-            each.field,
-            None if each.before is None else shown_value(each.field, each.before),
-            "(removed)" if each.after is None else shown_value(each.field, each.after),
+            difference.field,
+            None if difference.before is None else shown_value(difference.field, difference.before),
+            "(removed)" if difference.after is None else shown_value(difference.field, difference.after),
         )
-        for each in _differences(existing, wanted)
+        for difference in _differences(existing, wanted)
     )
 
 

@@ -35,23 +35,23 @@ async def exported(cluster: Cluster, sql_server: str = "") -> tuple[ClusterFile,
         sql_server: URL of a server of stream SQL; "": the file has no such section.
     """
     reads = _reads(cluster, None, sql_server or None)
-    found: dict[str, Any] = {}
+    sections: dict[str, Any] = {}
     left_out = []
     for section, read in reads.items():
         if section == "sql" and not sql_server:
             continue
         try:
-            found[section] = await read()
+            sections[section] = await read()
         except KafkaError as error:
             left_out.append(f"{section}: {error}")
-    if found.get("connectors"):
-        found["connectors"] = {
+    if sections.get("connectors"):
+        sections["connectors"] = {
             group: {name: {key: shown_value(key, value) for key, value in config.items() if key != "name"}
                     for name, config in connectors.items()}
-            for group, connectors in found["connectors"].items()
+            for group, connectors in sections["connectors"].items()
         }  # fmt: skip
-    found["users"] = {name: UserEntry(_variable(name)) for name in found.get("users") or ()}
-    return ClusterFile(**found), left_out
+    sections["users"] = {name: UserEntry(_variable(name)) for name in sections.get("users") or ()}
+    return ClusterFile(**sections), left_out
 
 
 def _variable(user: str) -> str:
@@ -88,16 +88,16 @@ async def _topics(cluster: Cluster, named: Collection[str]) -> Mapping[str, Topi
         for name, topic in described.items()
         if not topic.is_internal and not name.startswith(_INTERNAL) and name not in own
     )
-    found = {}
+    topics = {}
     for start in range(0, len(names), _CONFIGS_AT_ONCE):
         for name, entries in (await cluster.admin.describe_configs(names[start : start + _CONFIGS_AT_ONCE])).items():
             configs = {
-                key: each.value or ""
-                for key, each in sorted(entries.items())
-                if not each.is_default and not each.is_read_only
+                key: config.value or ""
+                for key, config in sorted(entries.items())
+                if not config.is_default and not config.is_read_only
             }
-            found[name] = TopicEntry(described[name].partition_count, configs)
-    return found
+            topics[name] = TopicEntry(described[name].partition_count, configs)
+    return topics
 
 
 async def _users(cluster: Cluster) -> Mapping[str, UserEntry]:
@@ -119,32 +119,32 @@ async def _schemas(cluster: Cluster) -> Mapping[str, SchemaEntry]:
 
 def _subjects(registry: RegistryAdmin) -> Mapping[str, SchemaEntry]:
     """Return all subjects, those first whose schemas others may refer to: ids grow."""
-    found = {}
-    for row in sorted(registry.subjects(), key=lambda each: each.schema_id):
+    subjects = {}
+    for row in sorted(registry.subjects(), key=lambda subject: subject.schema_id):
         detail = registry.subject(row.subject)
         latest: SchemaVersion = detail.versions[0]
-        found[row.subject] = SchemaEntry(
+        subjects[row.subject] = SchemaEntry(
             latest.text,
             latest.kind,
             "" if detail.level_is_default else detail.level,
             latest.references,
-            tuple(each.text for each in detail.versions[1:]),
+            tuple(version.text for version in detail.versions[1:]),
         )
-    return found
+    return subjects
 
 
 async def _connectors(
     cluster: Cluster, groups: Collection[str] | None
 ) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    found = {}
+    by_group = {}
     for group in _connect_clusters(await cluster.admin.list_topics(), groups or ()):
         if groups is None or group in groups:
             connectors = Connectors(cluster.configs, group)
             try:
-                found[group] = await asyncio.to_thread(connectors.configs)
+                by_group[group] = await asyncio.to_thread(connectors.configs)
             finally:
                 await asyncio.to_thread(connectors.close)
-    return {group: configs for group, configs in found.items() if configs or groups is not None}
+    return {group: configs for group, configs in by_group.items() if configs or groups is not None}
 
 
 def _sql(server: str) -> SqlEntry:
@@ -155,15 +155,15 @@ def _sql(server: str) -> SqlEntry:
 
     client = RestClient(server)
     shown = client.execute("SHOW STREAMS EXTENDED; SHOW TABLES EXTENDED; SHOW QUERIES; SHOW TYPES;", {}, {})
-    sources = [each for entity in shown for each in entity.get("sourceDescriptions", ())]
-    queries = [each for entity in shown for each in entity.get("queries", ()) if each["queryType"] == "PERSISTENT"]
+    sources = [source for entity in shown for source in entity.get("sourceDescriptions", ())]
+    queries = [query for entity in shown for query in entity.get("queries", ()) if query["queryType"] == "PERSISTENT"]
     types = [name for entity in shown for name in entity.get("types", ())]
     inserts = {
-        each["queryString"]: each["id"]
-        for each in queries
-        if each["queryString"] and defined(each["queryString"]).startswith("insert/")
+        query["queryString"]: query["id"]
+        for query in queries
+        if query["queryString"] and defined(query["queryString"]).startswith("insert/")
     }
-    statements = by_definition([*(each["statement"] for each in sources if each["statement"]), *inserts])
-    topics = [each["topic"] for each in sources]
+    statements = by_definition([*(source["statement"] for source in sources if source["statement"]), *inserts])
+    topics = [source["topic"] for source in sources]
     ordered = tuple(statements[name] for name in in_order(statements))
     return SqlEntry(server, ordered, query_ids=inserts, topics=frozenset(topics), types=frozenset(types))

@@ -83,17 +83,17 @@ class _Reader:
 
     def contents(self, root: Any) -> ClusterFile:
         """Return the contents of a document."""
-        found: dict[str, Any] = {}
+        sections: dict[str, Any] = {}
         try:
-            sections = self._mapping(root, "the file", SECTIONS)
+            nodes = self._mapping(root, "the file", SECTIONS)
         except _Wrong:
             return ClusterFile()
-        for name, node in sections.items():
+        for name, node in nodes.items():
             try:
-                found[name] = getattr(self, f"_{name}")(node)
+                sections[name] = getattr(self, f"_{name}")(node)
             except _Wrong:
                 continue
-        return ClusterFile(**found)
+        return ClusterFile(**sections)
 
     # --- sections
 
@@ -118,13 +118,13 @@ class _Reader:
         return UserEntry(env, str(self._folder / file) if file else "")
 
     def _acls(self, node: Any) -> frozenset[AclBinding]:
-        found: set[AclBinding] = set()
+        acls: set[AclBinding] = set()
         for item, path in self._items(node, "acls"):
             try:
-                found |= self._acl(item, path)
+                acls |= self._acl(item, path)
             except _Wrong:
                 continue
-        return frozenset(found)
+        return frozenset(acls)
 
     def _acl(self, node: Any, path: str) -> set[AclBinding]:
         fields = self._mapping(node, path, ("principal", "allow", "deny", *RESOURCES, "pattern", "host"))
@@ -136,24 +136,24 @@ class _Reader:
         principal = self._text(fields["principal"], f"{path}.principal")
         host = self._text(fields["host"], f"{path}.host") if "host" in fields else ""
         name = "" if resource == "cluster" else self._text(fields[resource], f"{path}.{resource}")
-        found = set()
+        acls = set()
         for operation, at in self._text_list(fields[permission], f"{path}.{permission}"):
             row = AclRow(principal, host, permission, operation, resource, name, pattern)
             try:
-                found.add(parse_acl(row))
+                acls.add(parse_acl(row))
             except KafkaError as error:
                 raise self._wrong(at, f"{path}: {error.message}") from None
-        return found
+        return acls
 
     def _quotas(self, node: Any) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        found: dict[QuotaEntity, dict[str, float]] = {}
+        quotas: dict[QuotaEntity, dict[str, float]] = {}
         for item, path in self._items(node, "quotas"):
             try:
                 entity, values = self._quota(item, path)
             except _Wrong:
                 continue
-            found.setdefault(entity, {}).update(values)
-        return found
+            quotas.setdefault(entity, {}).update(values)
+        return quotas
 
     def _quota(self, node: Any, path: str) -> tuple[QuotaEntity, dict[str, float]]:
         fields = self._mapping(node, path, (*QuotaEntity._fields, *_QUOTAS))
@@ -227,29 +227,29 @@ class _Reader:
             return {}
         if node.id != "mapping":
             raise self._wrong(node, f"{path} must be a mapping of names to values")
-        found: dict[str, Any] = {}
+        nodes: dict[str, Any] = {}
         wrong: _Wrong | None = None
         for key_node, value in node.value:
             key = self._text(key_node, f"a name in {path}")
-            if key in found:
+            if key in nodes:
                 wrong = self._wrong(key_node, f"{path} has {key!r} twice")
             if known and key not in known:
                 close = difflib.get_close_matches(key, known, 1)
                 hint = f"did you mean {close[0]}?" if close else f"use {', '.join(known)}"
                 wrong = self._wrong(key_node, f"{path} has no {key!r}: {hint}")
-            found[key] = value
+            nodes[key] = value
         if wrong is not None:
             raise wrong
-        return found
+        return nodes
 
     def _named(self, node: Any, path: str, entry: Callable[[Any, str], V]) -> dict[str, V]:
-        found = {}
+        entries = {}
         for name, item in self._mapping(node, path).items():
             try:
-                found[name] = entry(item, f"{path}.{name}")
+                entries[name] = entry(item, f"{path}.{name}")
             except _Wrong:
                 continue
-        return found
+        return entries
 
     def _items(self, node: Any, path: str) -> Iterator[tuple[Any, str]]:
         """Yield the nodes of a list, and their paths."""

@@ -30,11 +30,11 @@ def defining_statements(script: str) -> list[str]:
         from odradek.sql.server.statements import statements_of
         from odradek.sql.syntax import Create, CreateType, InsertSelect
     try:
-        found = statements_of(script, {}, substitutes=False)
+        parsed = statements_of(script, {}, substitutes=False)
     except SqlError as error:
         located = error.located(script)
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(located).partition(": ")[2]) from None
-    for statement, text in found:
+    for statement, text in parsed:
         if not isinstance(statement, Create | CreateType | InsertSelect) or (
             isinstance(statement, CreateType) and statement.type is None
         ):
@@ -43,18 +43,18 @@ def defining_statements(script: str) -> list[str]:
                 f"{' '.join(text.split())[:60]!r} defines nothing: use CREATE STREAM, CREATE TABLE, CREATE TYPE and "
                 "INSERT INTO ... SELECT; connectors have a section of their own",
             )
-    return [text for _, text in found]
+    return [text for _, text in parsed]
 
 
 def by_definition(statements: Iterable[str]) -> dict[str, str]:
     """Return statements by what they define. Raises KafkaError(INVALID_CONFIG) for two of the same."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for text in statements:
         name = defined(text)
-        if name in found:
+        if name in by_name:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"sql: two statements define {title(name)}")
-        found[name] = text
-    return found
+        by_name[name] = text
+    return by_name
 
 
 def defined(text: str) -> str:
@@ -96,7 +96,7 @@ def in_order(statements: Mapping[str, str]) -> list[str]:
             add(makers[used], (*above, name))
         ordered[name] = None
 
-    for name in sorted(statements, key=lambda each: each.startswith("insert/")):
+    for name in sorted(statements, key=lambda defined_name: defined_name.startswith("insert/")):
         add(name, ())
     return list(ordered)
 
