@@ -296,7 +296,7 @@ def who_returns_loses_its_other_partitions() -> Iterator[None]:
             replace(clause, returns=clause.returns and replace(clause.returns, row={})) for clause in clauses
         )
 
-    with patch("odradek.engine.partition.index.joined", joined):
+    with patch("odradek.engine.partition.head_append.joined", joined):
         yield
 
 
