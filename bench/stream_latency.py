@@ -4,7 +4,7 @@
     counted   counts by key and minute, each record a key of its own
 
 From the call that sends a record to that in which a consumer of committed records has the row that it makes: 20 records
-a second, one by one, after so many seconds that warm up. Stream SQL looks for records at each trigger, the default of a
+a second, one by one, after some seconds that warm up. Stream SQL looks for records at each trigger, the default of a
 query and as often as it can; Kafka Streams 4.1 commits every 100 ms, its default under exactly_once_v2. Other parts as
 in bench/streams.py.
 

@@ -73,7 +73,7 @@ class _Shared:
 
     @property
     def is_over(self) -> bool:
-        """True if everything is read, a member failed, or there is no more progress."""
+        """True if everything is read, a member failed, or progress has ended."""
         return self.read >= self._expected or self._failed.is_set() or self._is_stalled
 
     @property

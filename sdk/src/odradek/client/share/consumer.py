@@ -236,23 +236,19 @@ class ShareConsumer:
         Raises:
             KafkaError: INVALID_REQUEST for a record that was not returned, or has been acknowledged.
         """
-        partition_id = next(
-            (
-                partition_id
-                for partition_id, offsets in self._out.items()
-                if offsets.get(record.offset) == (record.topic, record.partition)
-            ),
+        tp = next(
+            (tp for tp, offsets in self._out.items() if offsets.get(record.offset) == (record.topic, record.partition)),
             None,
         )
-        if partition_id is None or type is AcknowledgeType.GAP:
+        if tp is None or type is AcknowledgeType.GAP:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"offset {record.offset} of {record.topic}-{record.partition} is not a record of the last poll, or "
                 "was already acknowledged",
             )
-        self._pending.setdefault(partition_id, {})[record.offset] = int(type)
+        self._pending.setdefault(tp, {})[record.offset] = int(type)
         if type is not AcknowledgeType.RENEW:
-            self._forget(partition_id, record.offset)
+            self._forget(tp, record.offset)
 
     async def commit_sync(self) -> Commits:
         """Send acknowledgements and wait for their outcome. Implicit mode accepts the records of the last poll first.
@@ -301,24 +297,24 @@ class ShareConsumer:
     def _take(self, renews: bool) -> dict[PartitionId, dict[int, int]]:
         """Remove and return the pending renewals, or all other pending acknowledgements."""
         chosen: dict[PartitionId, dict[int, int]] = {}
-        for partition_id, types in list(self._pending.items()):
+        for tp, types in list(self._pending.items()):
             some = {
                 o: acknowledge_type
                 for o, acknowledge_type in types.items()
                 if (acknowledge_type == AcknowledgeType.RENEW) == renews
             }
             if some:
-                chosen[partition_id] = some
-            self._pending[partition_id] = {
+                chosen[tp] = some
+            self._pending[tp] = {
                 offset: acknowledge_type for offset, acknowledge_type in types.items() if offset not in some
             }
-            if not self._pending[partition_id]:
-                del self._pending[partition_id]
+            if not self._pending[tp]:
+                del self._pending[tp]
         return chosen
 
     def _put_back(self, chosen: dict[PartitionId, dict[int, int]]) -> None:
-        for partition_id, types in chosen.items():
-            self._pending[partition_id] = {**types, **self._pending.get(partition_id, {})}
+        for tp, types in chosen.items():
+            self._pending[tp] = {**types, **self._pending.get(tp, {})}
 
     async def _send(
         self, chosen: dict[PartitionId, dict[int, int]], timeout_s: float, *, renews: bool, closes: bool = False
@@ -334,17 +330,13 @@ class ShareConsumer:
         response = await self._session_call(request, ShareAcknowledgeResponse, timeout_s)
         answered = acknowledged(response)
         outcome: Commits = {}
-        for partition_id, types in chosen.items():
-            code, message = answered.get(
-                partition_id, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it")
-            )
-            outcome[self._name(partition_id)] = self._told(partition_id, types, code, message)
+        for tp, types in chosen.items():
+            code, message = answered.get(tp, (ErrorCode.UNKNOWN_SERVER_ERROR, "the response does not contain it"))
+            outcome[self._name(tp)] = self._told(tp, types, code, message)
         return outcome
 
-    def _told(
-        self, partition_id: PartitionId, types: dict[int, int], code: ErrorCode, message: str
-    ) -> KafkaError | None:
-        name = self._name(partition_id)
+    def _told(self, tp: PartitionId, types: dict[int, int], code: ErrorCode, message: str) -> KafkaError | None:
+        name = self._name(tp)
         error = None if code is ErrorCode.NONE else KafkaError(code, f"{name}: {message or code.name}")
         offsets = {
             offset
@@ -360,33 +352,29 @@ class ShareConsumer:
     def _settle_last_poll(self, *, strict: bool = True) -> None:
         """Accept the records of the last poll (implicit mode), or check that they are acknowledged (explicit mode)."""
         renewed = {
-            (partition_id, offset)
-            for partition_id, types in self._pending.items()
+            (tp, offset)
+            for tp, types in self._pending.items()
             for offset, acknowledge_type in types.items()
             if acknowledge_type == AcknowledgeType.RENEW
         }
         if self.config.is_implicit:
-            for partition_id, offsets in list(self._out.items()):
+            for tp, offsets in list(self._out.items()):
                 for offset in list(offsets):
-                    if (partition_id, offset) not in renewed:
-                        self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.ACCEPT)
-                        self._forget(partition_id, offset)
-        elif strict and any(
-            (partition_id, offset) not in renewed for partition_id, offsets in self._out.items() for offset in offsets
-        ):
-            partition_id, offset = next(
-                (p, o) for p, offsets in self._out.items() for o in offsets if (p, o) not in renewed
-            )
+                    if (tp, offset) not in renewed:
+                        self._pending.setdefault(tp, {})[offset] = int(AcknowledgeType.ACCEPT)
+                        self._forget(tp, offset)
+        elif strict and any((tp, offset) not in renewed for tp, offsets in self._out.items() for offset in offsets):
+            tp, offset = next((p, o) for p, offsets in self._out.items() for o in offsets if (p, o) not in renewed)
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"offset {offset} of {self._name(partition_id)} is not acknowledged: acknowledge every record before "
+                f"offset {offset} of {self._name(tp)} is not acknowledged: acknowledge every record before "
                 "the next poll, or set share_acknowledgement_mode='implicit'",
             )
 
-    def _forget(self, partition_id: PartitionId, offset: int) -> None:
-        self._out[partition_id].pop(offset, None)
-        if not self._out[partition_id]:
-            del self._out[partition_id]
+    def _forget(self, tp: PartitionId, offset: int) -> None:
+        self._out[tp].pop(offset, None)
+        if not self._out[tp]:
+            del self._out[tp]
 
     # --- the session ------------------------------------------------------------------------------------------------
 
@@ -450,21 +438,21 @@ class ShareConsumer:
         failure: KafkaError | None = None
         answered = {part.partition: part for part in delivered(response)}
         await self._learn_names([*answered, *chosen])
-        for partition_id, types in chosen.items():
-            part = answered.get(partition_id)
+        for tp, types in chosen.items():
+            part = answered.get(tp)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if part is None else part.acknowledge_error
-            self._told(partition_id, types, code, "" if part is None else part.acknowledge_message)
-        for partition_id, part in answered.items():
+            self._told(tp, types, code, "" if part is None else part.acknowledge_message)
+        for tp, part in answered.items():
             try:
-                self._hold(partition_id, part, asked_s + lock_s)
+                self._hold(tp, part, asked_s + lock_s)
             except KafkaError as error:
                 failure = error
         if failure is not None and not self._held:
             raise failure
 
-    def _hold(self, partition_id: PartitionId, part: DeliveredPartition, until_s: float) -> None:
+    def _hold(self, tp: PartitionId, part: DeliveredPartition, until_s: float) -> None:
         """Decode the acquired records. Raises KafkaError for the partition's error, or for damaged bytes."""
-        name = self._name(partition_id)
+        name = self._name(tp)
         if part.error is not ErrorCode.NONE:
             if part.error in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 return  # deleted: the next heartbeat says so
@@ -478,36 +466,36 @@ class ShareConsumer:
                     if count := left.pop(offset, 0):
                         timestamp_type = header.timestamp_type
                         record = ShareRecord(*name, offset, timestamp_ms, timestamp_type, key, value, headers, count)
-                        self._held.append(_Held(partition_id, record, until_s))
+                        self._held.append(_Held(tp, record, until_s))
             except FormatError as error:
                 damaged = damaged or CorruptRecordBatchError(name, header.base_offset, header.next_offset, error)
                 for offset in [offset for offset in left if header.base_offset <= offset < header.next_offset]:
                     del left[offset]  # other members may be able to read it
-                    self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.RELEASE)
+                    self._pending.setdefault(tp, {})[offset] = int(AcknowledgeType.RELEASE)
         for offset in left:  # compaction left no record there
-            self._pending.setdefault(partition_id, {})[offset] = int(AcknowledgeType.GAP)
+            self._pending.setdefault(tp, {})[offset] = int(AcknowledgeType.GAP)
         if damaged is not None:
             raise damaged
 
     async def _learn_names(self, places: Iterable[PartitionId]) -> None:
         metadata = self._connection.metadata
-        unknown = [partition_id for partition_id in places if partition_id not in self._names]
-        if any(metadata.name_of(partition_id.topic_id) is None for partition_id in unknown):
+        unknown = [tp for tp in places if tp not in self._names]
+        if any(metadata.name_of(tp.topic_id) is None for tp in unknown):
             await metadata.refresh(self._topics)
-        for partition_id in unknown:
-            name = metadata.name_of(partition_id.topic_id)
+        for tp in unknown:
+            name = metadata.name_of(tp.topic_id)
             if name is not None:
-                self._names[partition_id] = TopicPartition(name, partition_id.partition)
+                self._names[tp] = TopicPartition(name, tp.partition)
 
-    def _name(self, partition_id: PartitionId) -> TopicPartition:
-        return self._names.get(partition_id) or TopicPartition(str(partition_id.topic_id), partition_id.partition)
+    def _name(self, tp: PartitionId) -> TopicPartition:
+        return self._names.get(tp) or TopicPartition(str(tp.topic_id), tp.partition)
 
     def _hand_out(self, limit: int) -> dict[TopicPartition, list[ShareRecord]]:
         """Deserialize and return held records, without those whose lock has expired."""
         records: dict[TopicPartition, list[ShareRecord]] = {}
         now_s = self._clock.monotonic()
         while self._held and limit:
-            partition_id, record, until_s = self._held[0]
+            tp, record, until_s = self._held[0]
             if until_s <= now_s:
                 self._held.popleft()
                 continue
@@ -517,10 +505,10 @@ class ShareConsumer:
                 if records:
                     break  # first those before it
                 self._held.popleft()
-                self._pending.setdefault(partition_id, {})[record.offset] = int(AcknowledgeType.RELEASE)
+                self._pending.setdefault(tp, {})[record.offset] = int(AcknowledgeType.RELEASE)
                 raise
             self._held.popleft()
-            self._out.setdefault(partition_id, {})[record.offset] = record.topic_partition
+            self._out.setdefault(tp, {})[record.offset] = record.topic_partition
             records.setdefault(record.topic_partition, []).append(shown)
             limit -= 1
         return records
@@ -551,8 +539,8 @@ class ShareConsumer:
             async with self._lock:
                 if self._member.is_in:
                     chosen = self._take(renews=False)
-                    for partition_id, record, _ in self._held:
-                        chosen.setdefault(partition_id, {})[record.offset] = UNSEEN
+                    for tp, record, _ in self._held:
+                        chosen.setdefault(tp, {})[record.offset] = UNSEEN
                     await self._send(chosen, _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
         except KafkaError as error:
             self._log.warning("the session was not closed, its locks end by themselves: %s", error)
