@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def sql_page(text: str) -> str:
-    """Return the page of stream SQL with its table of differences from Kafka Streams made anew."""
+    """Return the page of stream SQL with its table of differences from Kafka Streams renewed."""
     rows = [("here", "Kafka Streams"), *((each.subject, each.reason) for each in load(OF_STREAMS))]
     return _SQL_MARK.sub(lambda match: f"{match[1]}\n{table(rows)}\n{match[2]}", text)
 

@@ -1,4 +1,4 @@
-"""What is written when each record has a micro-batch of its own: rows that come when they are due, and no others.
+"""Rows when each record has a micro-batch of its own: rows that come when they are due, and no others.
 
 tests/peers/streams asks much more, beside Kafka Streams.
 """

@@ -57,7 +57,7 @@ def question(topology: str, mode: str) -> str:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Row]]:
-    """What Kafka Streams writes, by question."""
+    """Return the records of Kafka Streams by question."""
     asked: list[tuple[str, str, list[Sent]]] = []
     for topology in TOPOLOGIES:
         for sent in variants(topology):

@@ -1,4 +1,4 @@
-"""What people do with a log, as calls with plain results: the service layer of the console and of the command line.
+"""Work of people on a log, as calls with plain results: the service layer of the console and of the command line.
 
     cluster.py       a connection to one Odradek: admin client, consumers, producers, schema registry
     topics.py        topics, partitions, configurations, consumers of a topic

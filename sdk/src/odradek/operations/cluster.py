@@ -55,7 +55,7 @@ class Cluster:
 
     @property
     def configs(self) -> dict[str, Any]:
-        """What the clients share, for parts of Odradek that make clients of their own."""
+        """The configurations that the clients share, for parts of Odradek that make clients of their own."""
         return dict(self._configs)
 
     def open_store(self) -> StoreView:

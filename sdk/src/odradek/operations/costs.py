@@ -1,4 +1,4 @@
-"""What a workload costs a month, here and elsewhere: `odradek cost estimate` and the console's what-if."""
+"""Monthly cost of a workload, here and elsewhere: `odradek cost estimate` and the console's what-if."""
 
 from __future__ import annotations
 

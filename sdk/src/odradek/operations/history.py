@@ -1,4 +1,4 @@
-"""What a series of looks says about the past: the lag of groups over time, and cost by hour and topic. Pure.
+"""The past in a series of looks: the lag of groups over time, and cost by hour and topic. Pure.
 
 The meter counts units of the whole service, not of topics. An hour's cost is shared between the topics by the records
 that were written to them, which is near the truth where records are of similar size; storage is exact by topic.

@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen at one time."""
+    """Counts at one time."""
 
     at_ms: int
     records: int  # sum of the next offsets of all partitions
@@ -44,7 +44,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What happened between two looks, per second; None where the service does not say."""
+    """Rates per second between two looks; None for those that the service lacks."""
 
     at_ms: int
     records: float

@@ -26,7 +26,7 @@ RECORDS_MAX = 1_000  # of one redrive
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Where a dead letter came from, and why it is one."""
+    """The source of a dead letter, and its error."""
 
     partition: int  # of the topic of dead letters
     offset: int

@@ -104,7 +104,7 @@ def exactly(acl: AclBinding) -> AclFilter:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a principal may do an operation, and the ACL that decides; None: no ACL applies."""
+    """The permission of a principal for an operation, and the ACL that decides; None: no ACL applies."""
 
     operation: str
     is_allowed: bool
@@ -165,7 +165,7 @@ def explain(acls: Iterable[AclBinding], principal: str, name: str, resource: str
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a principal may do with a resource."""
+    """Permissions of a principal for a resource."""
 
     principal: str
     verdicts: tuple[Verdict, ...]

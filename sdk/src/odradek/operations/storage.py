@@ -1,4 +1,4 @@
-"""What a log is made of, read from its tables themselves: the segments of a partition, the windows of a share group.
+"""Parts of a log, read from its tables themselves: the segments of a partition, the windows of a share group.
 
 No API of Kafka's tells it. Who may read the store directly sees more: the folder of an embedded service, whose process
 may run, or the tables of a deployment with one's own AWS credentials. Nothing is written, and no object is read.
@@ -236,7 +236,7 @@ def _unreadable(error: Exception) -> KafkaError:
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """Where a store is: a folder, or the tables of a deployment.
+    """The place of a store: a folder, or the tables of a deployment.
 
     Attributes:
         data_dir: folder of an embedded service; "" on AWS.

@@ -76,7 +76,7 @@ async def describe_table(admin: Admin, name: str) -> TableDetail:
 
 
 def detail_of(status: TableStatus) -> TableDetail:
-    """What people want to know of a table. Pure."""
+    """Return the details of a table for people. Pure."""
     return TableDetail(
         status.table,
         status.state,

@@ -31,7 +31,7 @@ class TriggerRow:
 
 @dataclass(frozen=True, slots=True)
 class TriggerProgress:
-    """What a trigger in a list has done."""
+    """Progress of a trigger in a list."""
 
     name: str
     state: str  # ENABLED, PAUSED, or NO_TOPIC
@@ -108,7 +108,7 @@ async def describe_trigger(admin: Admin, name: str) -> TriggerDetail:
 
 
 def detail_of(status: TriggerStatus) -> TriggerDetail:
-    """What people want to know of a trigger. Pure."""
+    """Return the details of a trigger for people. Pure."""
     partitions = tuple(
         TriggerPartition(
             each.partition,

@@ -28,7 +28,7 @@ from odradek.operations.security import acl_row
 
 
 class Action(StrEnum):
-    """What happens to an entry."""
+    """The change of an entry."""
 
     CREATE = "create"
     CHANGE = "change"
@@ -63,7 +63,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done, and what stands against it."""
+    """Changes to make, and obstacles."""
 
     changes: tuple[Change, ...]
     beyond: tuple[str, ...]  # entries and configurations that the file does not have, and that stay

@@ -78,7 +78,7 @@ class TableCapacity:
 
 @dataclass(frozen=True, slots=True)
 class TableUse:
-    """What CloudWatch has of a table."""
+    """CloudWatch's metrics of a table."""
 
     used: Mapping[str, float]  # the most units a second in five minutes of the last twenty, of writes and reads
     throttled: float  # requests in the last hour

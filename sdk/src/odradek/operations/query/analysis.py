@@ -1,4 +1,4 @@
-"""What a statement is and names, by DuckDB's own parser, in a database of its own that has and reaches nothing."""
+"""The type of a statement and its names, by DuckDB's own parser, in a database that has and reaches nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IDENTIFIER = re.compile(r'"((?:[^"]|"")*)"|(\w+)')
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of a statement before it runs.
+    """A statement as analysed before it runs.
 
     Attributes:
         tables: names that it reads and does not itself define; None for a statement of which DuckDB does not say it.

@@ -61,7 +61,7 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """True if there is nothing to read."""
         return not any(self._spans.values())
 
     @property

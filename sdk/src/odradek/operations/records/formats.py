@@ -1,4 +1,4 @@
-"""What a person reads for the bytes of a key, a value or a header, and the way back.
+"""Readable text for the bytes of a key, a value or a header, and the way back.
 
     auto      by the bytes: null, a registered schema (Avro, Protobuf, JSON), JSON, text, else hex
     text      UTF-8; bytes that are not UTF-8 are replaced

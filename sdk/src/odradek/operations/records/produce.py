@@ -17,7 +17,7 @@ RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """Where records were written."""
+    """Partition and offset of records that were written."""
 
     records: int
     partition: int  # of the first record

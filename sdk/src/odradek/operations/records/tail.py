@@ -19,7 +19,7 @@ _SHOWN_MAX = 200  # of one poll: nobody reads more, and a browser would not keep
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What arrived since the last one: the newest matching records, oldest first, and how many were left out."""
+    """Records since the last one: the newest matching records, oldest first, and how many were left out."""
 
     records: tuple[RecordView, ...]
     skipped: int  # matching records that were not shown
