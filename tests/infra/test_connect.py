@@ -75,7 +75,7 @@ def test_the_image_has_the_handler_and_the_packages(tmp_path: Path) -> None:
 
     directory = connect_image_directory(Artifacts.find(tmp_path), OPTIONS.packages)
     dockerfile = (directory / "Dockerfile").read_text()
-    assert "[connect]\" awslambdaric 'psycopg[binary]>=3.2'" in dockerfile
+    assert "[connect]\" /install/odradek_*.whl awslambdaric 'psycopg[binary]>=3.2'" in dockerfile
     assert f'CMD ["{HANDLER}"]' in dockerfile
     module = HANDLER.rpartition(".")[0].replace(".", "/")
     assert "def handler(" in (directory / f"{module}.py").read_text()

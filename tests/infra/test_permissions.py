@@ -104,9 +104,14 @@ class Recorder:
         return call
 
 
+def action_of(operation: object) -> str:
+    """The action of an operation of a transaction; an append is an Update of its own class."""
+    return next(action for kind, action in OPERATION_ACTIONS.items() if isinstance(operation, kind))
+
+
 def note_table(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
     if name == "transact":
-        return {(OPERATION_ACTIONS[type(operation)], operation.key.pk) for operation in args[0]}
+        return {(action_of(operation), operation.key.pk) for operation in args[0]}
     if name in ("get_many", "transact_get"):
         return {(TABLE_ACTIONS[name], key.pk) for key in args[0]}
     target = args[0]
@@ -130,8 +135,7 @@ class RecordingTables:
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         self._calls.update(
-            (operation.table, OPERATION_ACTIONS[type(operation.operation)], operation.operation.key.pk)
-            for operation in operations
+            (operation.table, action_of(operation.operation), operation.operation.key.pk) for operation in operations
         )
         await self._tables.transact(operations)
 

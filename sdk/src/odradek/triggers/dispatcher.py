@@ -105,6 +105,9 @@ class TriggerDispatcher:
             image = await self._engine.marks.arm(head_id, image_before)
             if image is not None and image.appended_bytes == image_before.appended_bytes:
                 return
+            if trigger not in await self._definitions.current():  # paused, changed or deleted meanwhile
+                await self._send(Wake(head_id, trigger.name))  # for what it is now
+                return
             if self._engine.clock.monotonic() >= deadline_s:
                 await self._send(Wake(head_id, trigger.name))
                 return

@@ -79,12 +79,16 @@ class Definitions:
         return None if item is None else decode_trigger(item)
 
     async def put(self, trigger: Trigger, version: int) -> bool:
-        """Write version + 1 over the version that was read (0: there is none); return False if it has changed."""
+        """Write version + 1 over the version that was read (0: there is none); return False if it has changed.
+
+        Dispatchers of this process use it at once.
+        """
         condition = Absent(("v",)) if version == 0 else Compare(("n",), "=", version)
         item = encode_trigger(trigger, version + 1)
         for _ in range(_ATTEMPTS):
             try:
                 await self._catalog.put(Put(trigger_key(trigger.name), item, condition))
+                self.forget()  # a dispatcher may have read the old ones meanwhile
                 return True
             except ConditionFailed as refused:
                 return refused.current == item  # by an attempt whose answer was lost
@@ -94,6 +98,7 @@ class Definitions:
 
     async def delete(self, name: str) -> None:
         await self._catalog.delete(Delete(trigger_key(name)))
+        self.forget()
 
 
 class Triggers:

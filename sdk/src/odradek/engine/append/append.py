@@ -127,15 +127,12 @@ class Appender:
         deadline_s = self._clock.monotonic() + self._settings.request_timeout_ms / 1000
 
         shared = SharedAppends(self._tools, deadline_s)
-        ready: list[Upload] = []
-        work: list[Coroutine[Any, Any, None]] = []
-        for run in _runs(stored):
-            if len(run) == 1 and _is_ready(run[0], call.turns[run[0].index]):
-                ready.append(run[0])
-            else:
-                work.append(self._append_run(call, run, shared))
+        runs = list(_runs(stored))
+        if all(len(run) == 1 and _is_ready(run[0], call.turns[run[0].index]) for run in runs):
+            work = self._append_ready(call, [upload for run in runs for upload in run], shared)
+        else:  # they meet at their heads, whichever has to wait
+            work = [self._append_run(call, run, shared) for run in runs]
         try:
-            work = [*self._append_ready(call, ready, shared), *work]
             if len(work) == 1:
                 await work[0]
             else:
