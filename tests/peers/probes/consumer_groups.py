@@ -307,6 +307,7 @@ def describe_a_group_in_the_classic_way(peer: Peer) -> Answer:
     [row] = peer.call("DescribeGroups", 6, Groups=[member.group])["Groups"]
     for member_row in row["Members"]:
         member_row.update(MemberId="made up", ClientHost=bool(member_row["ClientHost"]))
+        member_row.update({name: bool(member_row[name]) for name in ("MemberAssignment", "MemberMetadata")})
     return row
 
 
