@@ -123,7 +123,7 @@ def test_a_topic_from_its_creation_to_its_deletion(page: Page) -> None:
     expect(button).to_be_disabled()
     confirm.fill("browser-made")
     button.click()
-    expect(page.get_by_role("status")).to_have_text("Topic browser-made was deleted.")
+    expect(page.get_by_role("status").first).to_have_text("Topic browser-made was deleted.")
 
 
 def test_a_refusal_keeps_what_was_typed(page: Page) -> None:
